@@ -27,6 +27,8 @@ const ACCEPTED: TableDefinition<'_, u64, u64> = TableDefinition::new("accepted")
 const GENERATION: &str = "generation";
 /// The log's end at a clean shutdown; absent while the store is open.
 const CLEAN_END: &str = "clean_end";
+/// The largest hint at the last checkpoint, for a log that has lost even its newest header.
+const HIGH_WATER: &str = "high_water";
 
 /// Why a checkpoint operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,7 @@ pub(crate) struct Found {
     /// The number of this opening.
     pub(crate) generation: u32,
     pub(crate) clean_end: Option<u64>,
+    pub(crate) high_water: u64,
     pub(crate) accepted: Vec<(u64, u64)>,
 }
 
@@ -80,45 +83,36 @@ impl Checkpoints {
     /// Opens or makes the file. Nothing in it changes before [`begin`](Self::begin).
     pub(crate) fn open(fs: Arc<dyn Fs>, cache: usize) -> Result<(Self, Found), CheckpointError> {
         let database = open_database(&fs, cache)?;
-        let transaction = begin_write(&database)?;
-        let (mut shards, mut accepted) = (BTreeMap::new(), Vec::new());
-        let (generation, clean_end);
-        {
-            let meta = transaction.open_table(META).map_err(failed)?;
-            generation = meta
-                .get(GENERATION)
-                .map_err(failed)?
-                .map_or(0, |v| v.value());
-            clean_end = meta.get(CLEAN_END).map_err(failed)?.map(|v| v.value());
-            let table = transaction.open_table(SHARDS).map_err(failed)?;
-            for row in table.iter().map_err(failed)? {
-                let (shard, row) = row.map_err(failed)?;
-                let (epoch, applied) = row.value();
-                let row = ShardRow {
-                    epoch: Epoch(epoch),
-                    applied: Position(applied),
-                };
-                shards.insert(ShardId(shard.value()), row);
-            }
-            let table = transaction.open_table(ACCEPTED).map_err(failed)?;
-            for row in table.iter().map_err(failed)? {
-                let (from, to) = row.map_err(failed)?;
-                accepted.push((from.value(), to.value()));
-            }
-            transaction.open_table(STATE).map_err(failed)?;
-            transaction.open_table(LOCAL).map_err(failed)?;
+        let transaction = database.begin_read().map_err(failed)?;
+        let meta = transaction.open_table(META).map_err(failed)?;
+        let number = |key| -> Result<Option<u64>, CheckpointError> {
+            Ok(meta.get(key).map_err(failed)?.map(|value| value.value()))
+        };
+        let mut shards = BTreeMap::new();
+        let table = transaction.open_table(SHARDS).map_err(failed)?;
+        for row in table.iter().map_err(failed)? {
+            let (shard, row) = row.map_err(failed)?;
+            let (epoch, applied) = row.value();
+            let row = ShardRow {
+                epoch: Epoch(epoch),
+                applied: Position(applied),
+            };
+            shards.insert(ShardId(shard.value()), row);
         }
-        if generation == 0 {
-            // A new file: its tables must exist before anybody reads them.
-            transaction.commit().map_err(failed)?;
-        } else {
-            transaction.abort().map_err(failed)?;
+        let mut accepted = Vec::new();
+        let table = transaction.open_table(ACCEPTED).map_err(failed)?;
+        for row in table.iter().map_err(failed)? {
+            let (from, to) = row.map_err(failed)?;
+            accepted.push((from.value(), to.value()));
         }
         let found = Found {
-            generation: generation as u32 + 1,
-            clean_end,
+            generation: number(GENERATION)?.unwrap_or(0) as u32 + 1,
+            clean_end: number(CLEAN_END)?,
+            high_water: number(HIGH_WATER)?.unwrap_or(0),
             accepted,
         };
+        drop(meta);
+        drop(transaction);
         let checkpoints = Self {
             fs,
             cache,
@@ -186,6 +180,7 @@ impl Checkpoints {
         shard: ShardId,
         batch: &[(Vec<u8>, Option<Vec<u8>>)],
         applied: Position,
+        high_water: u64,
     ) -> Result<(), CheckpointError> {
         let mut rows = self.shards.lock();
         let Some(row) = rows
@@ -209,6 +204,8 @@ impl Checkpoints {
             table
                 .insert(shard.0, (row.epoch.0, applied.0))
                 .map_err(failed)?;
+            let mut meta = transaction.open_table(META).map_err(failed)?;
+            meta.insert(HIGH_WATER, high_water).map_err(failed)?;
             Ok(())
         })?;
         rows.insert(shard, ShardRow { applied, ..row });
@@ -384,18 +381,34 @@ impl Checkpoints {
 }
 
 fn open_database(fs: &Arc<dyn Fs>, cache: usize) -> Result<Database, CheckpointError> {
-    let io = |error: io::Error| CheckpointError::Io(error.to_string());
-    let file = if fs.list().map_err(io)?.iter().any(|name| name == CHECKPOINT) {
-        fs.open(CHECKPOINT).map_err(io)?
-    } else {
-        let file = fs.create(CHECKPOINT).map_err(io)?;
-        fs.sync_dir().map_err(io)?;
-        file
+    let io = |error: io::Error| match error.kind() {
+        io::ErrorKind::StorageFull => CheckpointError::Full,
+        _ => CheckpointError::Io(error.to_string()),
     };
-    redb::Builder::new()
-        .set_cache_size(cache)
-        .create_with_backend(Backend(file))
-        .map_err(failed)
+    let builder = |file| {
+        redb::Builder::new()
+            .set_cache_size(cache)
+            .create_with_backend(Backend(file))
+            .map_err(failed)
+    };
+    if !fs.list().map_err(io)?.iter().any(|name| name == CHECKPOINT) {
+        // A file that a power cut left half made would never open again: it gets its name when it is whole.
+        let tmp = "checkpoint.tmp";
+        let file = fs.create(tmp).map_err(io)?;
+        let database = builder(file.clone())?;
+        let transaction = begin_write(&database)?;
+        transaction.open_table(META).map_err(failed)?;
+        transaction.open_table(SHARDS).map_err(failed)?;
+        transaction.open_table(STATE).map_err(failed)?;
+        transaction.open_table(LOCAL).map_err(failed)?;
+        transaction.open_table(ACCEPTED).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        database.close().map_err(failed)?;
+        file.sync_data().map_err(io)?;
+        fs.rename(tmp, CHECKPOINT).map_err(io)?;
+        fs.sync_dir().map_err(io)?;
+    }
+    builder(fs.open(CHECKPOINT).map_err(io)?)
 }
 
 fn begin_write(database: &Database) -> Result<WriteTransaction, CheckpointError> {

@@ -245,7 +245,7 @@ impl Shared {
         }
         writer.synced = writer.end;
         writer.unsynced_since = None;
-        self.queue.set_synced(writer.synced);
+        self.queue.set_synced(writer.synced, writer.high_water);
         self.answer(writer);
         // A killer counts only once it is on the disk: until then a crash brings the message back, and its body with it.
         let written = std::mem::take(&mut writer.written);

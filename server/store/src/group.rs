@@ -12,9 +12,14 @@
 //!
 //! A group with [`Group::settles_only`] whose `dead` bodies are all still unwritten is not written at all, and its
 //! ticket resolves at once. So **replay must read a send without its body as a message that is already settled**.
-//! Nothing else may hang on such a group: it must not settle anything that was ever written, and no record that is
+//! Nothing else may hang on such a group: it must not settle anything that was ever written — neither a message that a
+//! commit has shown with its body, nor one whose body was appended anew and whose old place a crash would bring back —
+//! and no record that is
 //! needed without the body (deduplication, retained or snapshot references, transactions, moves) may count on it; the
 //! engine keeps a body that such a record needs out of `dead`.
+//!
+//! A record that appends a body anew and comes back without it is read in the same way: the message's end, or the next
+//! place of its body, follows in the same replay.
 //!
 //! A body belongs to one shard: it is born in and killed by groups of the same shard.
 

@@ -25,6 +25,8 @@ pub(crate) struct Queue {
     wake: Condvar,
     /// Where the log is known to be on the disk.
     synced: AtomicU64,
+    /// The largest hint of anything written.
+    high_water: AtomicU64,
 }
 
 struct State {
@@ -76,7 +78,7 @@ impl Waiting {
 }
 
 impl Queue {
-    pub(crate) fn new(synced: u64) -> Self {
+    pub(crate) fn new(synced: u64, high_water: u64) -> Self {
         Self {
             state: Mutex::new(State {
                 phase: Phase::Open,
@@ -87,6 +89,7 @@ impl Queue {
             }),
             wake: Condvar::new(),
             synced: AtomicU64::new(synced),
+            high_water: AtomicU64::new(high_water),
         }
     }
 
@@ -245,7 +248,12 @@ impl Queue {
         self.synced.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_synced(&self, position: u64) {
+    pub(crate) fn high_water(&self) -> u64 {
+        self.high_water.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_synced(&self, position: u64, high_water: u64) {
+        self.high_water.store(high_water, Ordering::Release);
         self.synced.store(position, Ordering::Release);
     }
 

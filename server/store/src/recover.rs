@@ -219,7 +219,7 @@ fn recover_log(
     }
     let Some((header, file)) = newest else {
         let clean = found.clean_end.is_some() && !suspect;
-        let active = first_segment(fs.as_ref(), options, floor, found.generation)?;
+        let active = first_segment(fs.as_ref(), options, floor, found)?;
         segments.add(Segment::new(
             active.header,
             active.file.clone(),
@@ -230,7 +230,7 @@ fn recover_log(
             segments,
             active,
             end: floor,
-            high_water: 0,
+            high_water: found.high_water,
             clean: clean || found.generation == 1,
         });
     };
@@ -265,7 +265,7 @@ fn recover_log(
             capacity_end,
         },
         end: tail.end,
-        high_water: tail.high_water,
+        high_water: tail.high_water.max(found.high_water),
         clean,
     })
 }
@@ -307,14 +307,14 @@ fn first_segment(
     fs: &dyn Fs,
     options: &Options,
     base: u64,
-    generation: u32,
+    found: &Found,
 ) -> Result<Active, OpenError> {
     let header = SegmentHeader {
         version: FORMAT,
-        generation,
+        generation: found.generation,
         base,
         nonce: fs.random()?,
-        high_water: 0,
+        high_water: found.high_water,
     };
     let tmp = "segment.tmp";
     let size = options.segment_bytes;

@@ -121,7 +121,7 @@ impl Store {
     pub fn open(fs: Arc<dyn Fs>, options: Options) -> Result<Self, OpenError> {
         let opened = recover::open(&fs, &options)?;
         let shared = Shared {
-            queue: Queue::new(opened.writer.synced),
+            queue: Queue::new(opened.writer.synced, opened.writer.high_water),
             room: Room::new(options.max_in_flight_bytes, options.max_group_bytes),
             fs,
             options,
@@ -443,7 +443,10 @@ impl Shared {
                 return Err(CheckpointError::NotRunning);
             }
         }
-        let outcome = self.checkpoints.checkpoint(shard, batch, applied);
+        let high_water = self.queue.high_water();
+        let outcome = self
+            .checkpoints
+            .checkpoint(shard, batch, applied, high_water);
         self.checked_unlocked(outcome)
     }
 

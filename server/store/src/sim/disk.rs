@@ -93,6 +93,11 @@ impl SimFs {
         disk.crash_at = Some(disk.operations + after);
     }
 
+    /// From now on every operation fails, as for a process that is being killed.
+    pub fn freeze(&self) {
+        self.0.lock().off = true;
+    }
+
     /// Whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.0.lock().off
