@@ -47,8 +47,8 @@ pub enum Protocol {
 pub struct Envelope {
     /// Its protocol.
     pub protocol: Protocol,
-    /// The access key in the Query parameters, for a request that is not signed in a header.
-    pub access_key: Option<String>,
+    /// The credential among the parameters, for a request that is not signed in a header: a scope, or an access key.
+    pub credential: Option<String>,
     /// Its action's name, if it is one.
     pub action: Option<&'static str>,
     content: Result<Content, Error>,
@@ -71,7 +71,7 @@ impl Envelope {
     pub fn open(parts: &Parts, body: &Bytes) -> Self {
         let mut envelope = Self {
             protocol: Protocol::Query,
-            access_key: None,
+            credential: None,
             action: None,
             content: Err(Error::of(Kind::UnknownOperation)),
             at_queue: queue_in_path(parts.uri.path()),
@@ -79,6 +79,7 @@ impl Envelope {
         envelope.content = match parts.headers.get("x-amz-target") {
             Some(target) => {
                 envelope.protocol = Protocol::Json;
+                envelope.credential = presigned_credential(parts);
                 json::action(target.as_bytes()).map(|action| Content::Json(action, body.clone()))
             }
             None => envelope.open_query(parts, body),
@@ -103,7 +104,8 @@ impl Envelope {
         }
         let mut parameters = parse_form(url_query)?;
         parameters.extend(parse_form(body)?);
-        self.access_key = parameters.remove("AWSAccessKeyId");
+        let credential = parameters.remove("X-Amz-Credential");
+        self.credential = credential.or_else(|| parameters.remove("AWSAccessKeyId"));
         let name = parameters
             .remove("Action")
             .ok_or(Error::of(Kind::UnknownOperation))?;
@@ -126,6 +128,13 @@ impl Envelope {
         }
         action.read(params)
     }
+}
+
+fn presigned_credential(parts: &Parts) -> Option<String> {
+    let query = parts.uri.query().filter(|q| q.len() <= MAX_URL_QUERY)?;
+    parse_form(query.as_bytes())
+        .ok()?
+        .remove("X-Amz-Credential")
 }
 
 /// A queue's address is the path of its URL: an account and a name.
