@@ -205,6 +205,7 @@ fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, 
         ));
     }
     let (base, label) = match data_type.split_once('.') {
+        Some((_, "")) => ("", None),
         Some((base, label)) => (base, Some(label.to_owned())),
         None => (data_type.as_str(), None),
     };
@@ -242,11 +243,10 @@ fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, 
             "Can't cast the value of message ({whose}) attribute '{name}' to a number."
         )));
     }
-    // An empty label after a dot is kept as part of nothing: `String.` is `String`.
     Ok(Attribute {
         name,
         kind,
-        label: label.filter(|l| !l.is_empty()),
+        label,
         value: bytes,
     })
 }
@@ -342,6 +342,7 @@ mod tests {
             ("", value("String", "v")),
             (&long_name, value("String", "v")),
             ("a", value("Invalid", "v")),
+            ("a", value("String.", "v")),
             ("a", value(&long_type, "1")),
             ("a", value("String", "\u{8}")),
             ("a", value("Number", "one")),

@@ -1,6 +1,6 @@
 //! Policies: kept and shown, and, but for the one on dead-letter sources, enforced by nothing.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::address::{Arn, partition};
 use crate::errors::{Error, Kind};
@@ -133,10 +133,14 @@ impl Permission<'_> {
     /// The policy with the permission in it.
     pub fn add(&self, policy: Option<&str>, caller: &Caller, queue: &str) -> Result<String, Error> {
         let arn = caller.queue_arn(queue);
-        let mut document = policy.and_then(|p| serde_json::from_str(p).ok()).unwrap_or_else(|| {
-            json!({ "Version": "2008-10-17", "Id": format!("{arn}/SQSDefaultPolicy"), "Statement": [] })
+        let mut document = parse(policy).unwrap_or_else(|| {
+            let id = format!("{arn}/SQSDefaultPolicy");
+            Map::from_iter([
+                ("Version".into(), json!("2008-10-17")),
+                ("Id".into(), json!(id)),
+            ])
         });
-        let statements = statements(&mut document);
+        let mut statements = statements(&mut document);
         if statements.iter().any(|s| has_label(s, self.label)) {
             return Err(Error::invalid(self.label, "Label", "Already exists."));
         }
@@ -157,44 +161,39 @@ impl Permission<'_> {
             "Action": one_or_many(self.actions.iter().map(|action| format!("SQS:{action}"))),
             "Resource": arn,
         }));
-        Ok(document.to_string())
+        Ok(finish(document, statements))
     }
 }
 
 /// The policy without the permission of that label; `None` if nothing is left.
 pub fn remove(policy: Option<&str>, label: &str) -> Result<Option<String>, Error> {
-    let mut document: Value = policy
-        .and_then(|p| serde_json::from_str(p).ok())
-        .unwrap_or_else(|| json!({}));
-    let statements = statements(&mut document);
+    let mut document = parse(policy).unwrap_or_default();
+    let mut statements = statements(&mut document);
     let before = statements.len();
     statements.retain(|s| !has_label(s, label));
     if statements.len() == before {
         let shown: String = label.chars().take(100).collect();
         return Err(Error::invalid(shown, "Label", "can't find label."));
     }
-    let is_left = !statements.is_empty();
-    Ok(is_left.then(|| document.to_string()))
+    Ok((!statements.is_empty()).then(|| finish(document, statements)))
 }
 
 /// The statements of a policy; a lone one becomes a list.
-fn statements(document: &mut Value) -> &mut Vec<Value> {
-    if !document.is_object() {
-        *document = json!({});
+fn statements(policy: &mut Map<String, Value>) -> Vec<Value> {
+    match policy.remove("Statement") {
+        Some(Value::Array(statements)) => statements,
+        Some(lone @ Value::Object(_)) => vec![lone],
+        _ => Vec::new(),
     }
-    let slot = &mut document["Statement"];
-    if !slot.is_array() {
-        let lone = slot.take();
-        *slot = if lone.is_object() {
-            json!([lone])
-        } else {
-            json!([])
-        };
-    }
-    match slot {
-        Value::Array(statements) => statements,
-        _ => unreachable!("made a list above"),
-    }
+}
+
+fn parse(policy: Option<&str>) -> Option<Map<String, Value>> {
+    policy.and_then(|text| serde_json::from_str(text).ok())
+}
+
+fn finish(mut policy: Map<String, Value>, statements: Vec<Value>) -> String {
+    policy.insert("Statement".into(), Value::Array(statements));
+    Value::Object(policy).to_string()
 }
 
 fn has_label(statement: &Value, label: &str) -> bool {

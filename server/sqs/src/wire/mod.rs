@@ -115,6 +115,11 @@ impl Envelope {
         Ok(Content::Query(action, parameters))
     }
 
+    /// Whether it is a request for some action at all.
+    pub fn check(&self) -> Result<(), Error> {
+        self.content.as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
     /// The typed request.
     pub fn request(self) -> Result<Request, Error> {
         let (action, mut params) = match self.content? {
