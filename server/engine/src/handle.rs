@@ -1,21 +1,103 @@
 //! Handles: claims that travel through clients, self-contained and authenticated.
-use crate::{Claim, TenantId};
 
-/// The node's secret for handles, in one protocol.
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::{
+    ids::{Epoch, QueueId, Seq, TenantId},
+    message::Claim,
+};
+
+/// A handle's length in bytes.
+pub const HANDLE_BYTES: usize = CLAIM + TAG;
+
+const CLAIM: usize = 24;
+const TAG: usize = 16;
+
+/// The node's secret for handles.
 #[derive(Clone)]
-pub struct HandleKey(#[allow(dead_code)] [u8; 32]);
+pub struct HandleKey(Hmac<Sha256>);
+
+impl std::fmt::Debug for HandleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HandleKey")
+    }
+}
 
 impl HandleKey {
     /// A key from the node's secret.
     pub fn new(secret: [u8; 32]) -> Self {
-        Self(secret)
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&secret);
+        Self(Hmac::<Sha256>::new(&block.into()))
     }
-    /// The 40 bytes of a handle for `claim`, only good in this protocol and tenant.
-    pub fn seal(&self, protocol: u8, tenant: TenantId, claim: &Claim) -> [u8; 40] {
-        todo!()
+
+    /// The bytes of a handle for `claim`, good in this protocol and tenant alone.
+    pub fn seal(&self, protocol: u8, tenant: TenantId, claim: &Claim) -> [u8; HANDLE_BYTES] {
+        let mut handle = [0; HANDLE_BYTES];
+        handle[..8].copy_from_slice(&claim.queue.0.to_be_bytes());
+        handle[8..16].copy_from_slice(&claim.seq.0.to_be_bytes());
+        handle[16..20].copy_from_slice(&claim.delivery.to_be_bytes());
+        handle[20..24].copy_from_slice(&claim.epoch.0.to_be_bytes());
+        let tag = self.tag(protocol, tenant, &handle[..CLAIM]);
+        handle[CLAIM..].copy_from_slice(&tag);
+        handle
     }
+
     /// The claim, if this key made the handle for that protocol and tenant.
     pub fn open(&self, protocol: u8, tenant: TenantId, handle: &[u8]) -> Option<Claim> {
-        todo!()
+        let handle: &[u8; HANDLE_BYTES] = handle.try_into().ok()?;
+        let (claim, tag) = handle.split_at(CLAIM);
+        if !bool::from(self.tag(protocol, tenant, claim).ct_eq(tag)) {
+            return None;
+        }
+        let number = |from: usize, to: usize| claim[from..to].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        Some(Claim {
+            queue: QueueId(number(0, 8)),
+            seq: Seq(number(8, 16)),
+            delivery: number(16, 20) as u32,
+            epoch: Epoch(number(20, 24) as u32),
+        })
+    }
+
+    fn tag(&self, protocol: u8, tenant: TenantId, claim: &[u8]) -> [u8; TAG] {
+        let mut mac = self.0.clone();
+        mac.update(&[protocol]);
+        mac.update(&tenant.0.to_be_bytes());
+        mac.update(claim);
+        let full = mac.finalize().into_bytes();
+        let mut tag = [0; TAG];
+        tag.copy_from_slice(&full[..TAG]);
+        tag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_only_for_its_protocol_and_tenant() {
+        let key = HandleKey::new([7; 32]);
+        let claim = Claim { queue: QueueId(1 << 50), seq: Seq(3), delivery: 4, epoch: Epoch(5) };
+        let handle = key.seal(1, TenantId(9), &claim);
+        assert_eq!(key.open(1, TenantId(9), &handle), Some(claim));
+        assert_eq!(key.open(2, TenantId(9), &handle), None);
+        assert_eq!(key.open(1, TenantId(8), &handle), None);
+        assert_eq!(HandleKey::new([8; 32]).open(1, TenantId(9), &handle), None);
+    }
+
+    #[test]
+    fn any_changed_or_missing_byte_is_refused() {
+        let key = HandleKey::new([7; 32]);
+        let claim = Claim { queue: QueueId(1), seq: Seq(3), delivery: 4, epoch: Epoch(5) };
+        let handle = key.seal(1, TenantId(9), &claim);
+        for at in 0..handle.len() {
+            let mut forged = handle;
+            forged[at] ^= 1;
+            assert_eq!(key.open(1, TenantId(9), &forged), None, "byte {at}");
+            assert_eq!(key.open(1, TenantId(9), &handle[..at]), None);
+        }
     }
 }

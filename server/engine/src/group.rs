@@ -1,0 +1,130 @@
+//! Message groups: the one mechanism under FIFO message groups, sessions and ordering keys.
+//!
+//! A group holds all its messages in order, whatever their state, linked through the entries. The queue knows the groups
+//! whose first message is ready, by that message's sequence number; only those can yield.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    entry::{Entry, State},
+    ids::Seq,
+    slab::{NONE, Slab},
+};
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: Arc<str>,
+    head: u32,
+    tail: u32,
+    /// The head's sequence number while the group stands among the available ones.
+    available_as: Option<Seq>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { name: Arc::from(""), head: NONE, tail: NONE, available_as: None }
+    }
+}
+
+/// A queue's groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    by_name: BTreeMap<Arc<str>, u32>,
+    available: BTreeMap<Seq, u32>,
+}
+
+impl Groups {
+    /// The first group that can yield.
+    pub(crate) fn first_available(&self) -> Option<u32> {
+        self.available.first_key_value().map(|(_, group)| *group)
+    }
+
+    /// Adds a message; it may arrive out of order (after a restart, or moved back).
+    pub(crate) fn insert(&mut self, groups: &mut Slab<Group>, entries: &mut Slab<Entry>, key: u32, name: &Arc<str>) {
+        let slot = match self.by_name.get(name) {
+            Some(&slot) => slot,
+            None => {
+                let slot = groups.insert(Group { name: Arc::clone(name), ..Group::default() });
+                self.by_name.insert(Arc::clone(name), slot);
+                slot
+            }
+        };
+        let group = &mut groups[slot];
+        let seq = entries[key].seq;
+        let mut before = group.tail;
+        while before != NONE && entries[before].seq > seq {
+            before = entries[before].prev;
+        }
+        let after = match before {
+            NONE => std::mem::replace(&mut group.head, key),
+            before => std::mem::replace(&mut entries[before].next, key),
+        };
+        match after {
+            NONE => group.tail = key,
+            after => entries[after].prev = key,
+        }
+        let entry = &mut entries[key];
+        entry.group = slot;
+        entry.prev = before;
+        entry.next = after;
+        self.refresh(groups, entries, slot);
+    }
+
+    /// Takes a message out of its group; an empty group is forgotten.
+    pub(crate) fn remove(&mut self, groups: &mut Slab<Group>, entries: &mut Slab<Entry>, key: u32) {
+        let Entry { group: slot, next, prev, .. } = entries[key];
+        let group = &mut groups[slot];
+        match prev {
+            NONE => group.head = next,
+            prev => entries[prev].next = next,
+        }
+        match next {
+            NONE => group.tail = prev,
+            next => entries[next].prev = prev,
+        }
+        let entry = &mut entries[key];
+        entry.next = NONE;
+        entry.prev = NONE;
+        self.refresh(groups, entries, slot);
+        if groups[slot].head == NONE {
+            let group = groups.remove(slot);
+            self.by_name.remove(&group.name);
+        }
+    }
+
+    /// Keeps the availability true after a message of the group changed its state.
+    pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
+        let group = &mut groups[slot];
+        let head = group.head;
+        let available = (head != NONE && entries[head].state == State::Ready).then(|| entries[head].seq);
+        if available == group.available_as {
+            return;
+        }
+        if let Some(seq) = std::mem::replace(&mut group.available_as, available) {
+            self.available.remove(&seq);
+        }
+        if let Some(seq) = available {
+            self.available.insert(seq, slot);
+        }
+    }
+
+    /// Forgets some groups of a queue that is being cleared; whether any are left.
+    pub(crate) fn forget_some(&mut self, groups: &mut Slab<Group>, limit: usize) -> bool {
+        for _ in 0..limit {
+            let Some((_, slot)) = self.by_name.pop_first() else {
+                self.available.clear();
+                return false;
+            };
+            if let Some(seq) = groups.remove(slot).available_as {
+                self.available.remove(&seq);
+            }
+        }
+        true
+    }
+}
+
+impl Group {
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+}
