@@ -1,0 +1,95 @@
+//! How SQS reads and writes the canonical message.
+//!
+//! SQS bodies are text. Bytes cross as base64 under the mark `x-pq-body-encoding`, in both directions: a body sent
+//! with the mark is stored as the bytes, and bytes are read with it.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+
+use crate::{Attribute, Body, Kind, Message, Protocol};
+
+/// Attribute names with this prefix are the service's own.
+pub const RESERVED_PREFIX: &str = "x-pq-";
+/// The attribute that says how a body crossed.
+pub const BODY_ENCODING: &str = "x-pq-body-encoding";
+/// Its value for bytes.
+pub const BASE64: &str = "base64";
+
+/// Whether SQS can carry that character in a body or a text attribute.
+pub fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}')
+}
+
+/// The body that an SQS reader gets, and the mark on it.
+pub fn read_body(message: &Message) -> (Cow<'_, str>, Option<Attribute>) {
+    match &message.body {
+        Body::Text(text) if text.chars().all(is_allowed) => (Cow::Borrowed(text), None),
+        Body::Text(text) => marked(text.as_bytes()),
+        // What SQS itself sent as bytes is read back as it was sent, even where the bytes happen to be text.
+        Body::Binary(bytes) if message.origin == Protocol::Sqs => marked(bytes),
+        Body::Binary(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) if text.chars().all(is_allowed) => (Cow::Borrowed(text), None),
+            _ => marked(bytes),
+        },
+    }
+}
+
+/// The bytes of a body that was sent under the mark. `None` if it is not base64 in its one canonical form, which
+/// alone reads back as it was sent.
+pub fn write_body(encoded: &str) -> Option<Body> {
+    STANDARD
+        .decode(encoded)
+        .ok()
+        .map(|b| Body::Binary(Bytes::from(b)))
+}
+
+fn marked(bytes: &[u8]) -> (Cow<'static, str>, Option<Attribute>) {
+    let mark = Attribute {
+        name: BODY_ENCODING.to_owned(),
+        kind: Kind::Text,
+        label: None,
+        value: Bytes::from_static(BASE64.as_bytes()),
+    };
+    (Cow::Owned(STANDARD.encode(bytes)), Some(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(origin: Protocol, body: Body) -> (String, bool) {
+        let message = Message::new(origin, 0, body);
+        let (body, mark) = read_body(&message);
+        (body.into_owned(), mark.is_some())
+    }
+
+    #[test]
+    fn text_reads_as_it_is() {
+        assert_eq!(
+            read(Protocol::Sqs, Body::Text("a\r\n".into())),
+            ("a\r\n".into(), false)
+        );
+        let bytes = Body::Binary(Bytes::from_static(b"plain"));
+        assert_eq!(read(Protocol::Amqp091, bytes), ("plain".into(), false));
+    }
+
+    #[test]
+    fn bytes_read_as_marked_base64() {
+        let bytes = Body::Binary(Bytes::from_static(b"\xff\x00"));
+        assert_eq!(read(Protocol::Amqp091, bytes), ("/wA=".into(), true));
+        let control = Body::Text("\u{1}".into());
+        assert_eq!(read(Protocol::Amqp091, control), ("AQ==".into(), true));
+    }
+
+    #[test]
+    fn bytes_sent_through_sqs_read_back_as_they_were_sent() {
+        let body = write_body("cGxhaW4=").unwrap();
+        assert_eq!(body, Body::Binary(Bytes::from_static(b"plain")));
+        assert_eq!(read(Protocol::Sqs, body), ("cGxhaW4=".into(), true));
+        assert_eq!(write_body("cGxhaW4"), None);
+        assert_eq!(write_body("cGxhaW5="), None);
+    }
+}

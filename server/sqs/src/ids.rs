@@ -1,0 +1,39 @@
+//! Random ids in the form of version 4 UUIDs.
+
+/// A new one.
+pub fn random() -> u128 {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Only a kernel without its random device fails here; an id of zeros is not unique, and says so in the log.
+        tracing::error!("the system gives no random bytes");
+    }
+    let bits = u128::from_be_bytes(bytes);
+    bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62
+}
+
+/// Its usual form.
+pub fn text(id: u128) -> String {
+    let hex = format!("{id:032x}");
+    let groups = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    groups.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_version_4_uuids() {
+        let id = text(random());
+        let groups: Vec<_> = id.split('-').map(str::len).collect();
+        assert_eq!(groups, [8, 4, 4, 4, 12]);
+        assert_eq!(id.as_bytes()[14], b'4');
+        assert!(b"89ab".contains(&id.as_bytes()[19]));
+    }
+}
