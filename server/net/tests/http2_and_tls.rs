@@ -1,4 +1,5 @@
 //! HTTP/2 with prior knowledge, TLS with a certificate that changes, and how both end.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! The serving loop through real sockets: what slow, large, forged and hurried clients get.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::future::pending;
 use std::net::SocketAddr;
