@@ -254,6 +254,7 @@ impl From<NodeError> for Error {
         match error {
             NodeError::Engine(error) => error.into(),
             NodeError::Full | NodeError::Unavailable => Self::of(Kind::ServiceUnavailable),
+            NodeError::TooLarge => Self::of(Kind::InvalidParameterValue),
             NodeError::Unreadable => Self::of(Kind::InternalError),
         }
     }

@@ -33,10 +33,12 @@ pub enum OpenError {
     #[error("the data directory is in use by another process")]
     Locked,
     /// A later version wrote it.
-    #[error("the data directory has format {found}, and this version reads up to {FORMAT}")]
+    #[error("the data directory has format {found}, and this version reads up to {known}")]
     NewerFormat {
         /// The format found.
         found: u32,
+        /// The newest that this version reads.
+        known: u32,
     },
     /// A file that the store cannot do without is damaged.
     #[error("{file} is damaged: {what}; `powerqueue repair` shows the choices")]
@@ -157,7 +159,10 @@ fn check_format(fs: &dyn Fs) -> Result<(), OpenError> {
     let text = String::from_utf8_lossy(&text);
     let number = text.trim_end().strip_prefix(FORMAT_PREFIX);
     match number.and_then(|number| number.parse::<u32>().ok()) {
-        Some(found) if found > FORMAT => Err(OpenError::NewerFormat { found }),
+        Some(found) if found > FORMAT => Err(OpenError::NewerFormat {
+            found,
+            known: FORMAT,
+        }),
         Some(_) => Ok(()),
         None => Err(corrupt("it does not name a format")),
     }
@@ -286,6 +291,7 @@ fn read_header(file: &Arc<dyn File>, base: u64) -> Result<Option<SegmentHeader>,
     };
     match header {
         Some(header) if header.version > FORMAT => Err(OpenError::NewerFormat {
+            known: FORMAT,
             found: header.version,
         }),
         header => Ok(header),

@@ -307,6 +307,11 @@ impl Store {
         self.shared.trim()
     }
 
+    /// The end of what is on the disk. Takes no lock, so it may be asked under a shard's.
+    pub fn synced(&self) -> Position {
+        Position(self.shared.queue.synced())
+    }
+
     /// The store in numbers.
     pub fn status(&self) -> Status {
         let shared = &self.shared;

@@ -1,6 +1,6 @@
 //! What moves the messages: a background driver a running task, in small steps.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +20,6 @@ const STEP: u64 = 100;
 const STEPS_A_SECOND: u64 = 10;
 /// How long a task waits for a target that has no room.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many sources one step looks up. Another step finds the rest.
-const LOOKUPS: usize = 16;
 
 const NO_QUEUE: &str = "AWS.SimpleQueueService.NonExistentQueue";
 const NO_SOURCE: &str = "CouldNotDetermineMessageSource";
@@ -143,73 +141,54 @@ fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: u64) -> Move
             None => return Moved::Failed(NO_QUEUE),
         }
     }
-    let mut moved = 0;
-    for _ in 0..LOOKUPS {
-        targets.unknown = None;
-        targets.stopped = false;
-        let max = usize::try_from(batch - moved).unwrap_or(usize::MAX);
-        match tx.move_ready(source, max, &mut |message| targets.target(message)) {
-            Ok(count) => moved += count as u64,
-            Err(EngineError::NotFound) => return Moved::Failed(NO_QUEUE),
-            Err(_) => return Moved::Blocked(moved),
-        }
-        match (&targets.unknown, targets.stopped) {
-            // What moved in this step is written down first; the next step meets the same message and fails then.
-            (_, true) if moved > 0 => return Moved::Some(moved),
-            (_, true) => return Moved::Failed(NO_SOURCE),
-            (Some(arn), _) if moved < batch => match look_up(tx, tenant, arn) {
-                Some(queue) => targets.by_source.insert(Arc::clone(arn), queue),
-                None if moved > 0 => return Moved::Some(moved),
-                None => return Moved::Failed(NO_QUEUE),
-            },
-            _ if moved > 0 => return Moved::Some(moved),
-            _ => return Moved::Nothing,
-        };
+    let max = usize::try_from(batch).unwrap_or(usize::MAX);
+    let offered = tx.move_ready(source, max, &mut |tx, message| {
+        targets.target(tx, tenant, message)
+    });
+    match (offered, targets.failure) {
+        (Err(EngineError::NotFound), _) => Moved::Failed(NO_QUEUE),
+        (Err(_), _) => Moved::Blocked(0),
+        // What moved in this step is written down first; the next step meets the same message and fails then.
+        (Ok(0), Some(reason)) => Moved::Failed(reason),
+        (Ok(0), None) => Moved::Nothing,
+        (Ok(moved), _) => Moved::Some(moved as u64),
     }
-    Moved::Some(moved)
 }
 
 fn look_up(tx: &Tx<'_>, tenant: TenantId, arn: &str) -> Option<QueueId> {
     Arn::parse(arn).and_then(|arn| tx.find_queue(tenant, &arn.name))
 }
 
-/// Where messages go. Queues cannot be looked up while messages are offered, so that an unknown source ends the offer
-/// and is looked up after it.
+/// Where messages go.
 #[derive(Default)]
 struct Targets {
+    /// The one destination, or none for each message's own source.
     all: Option<QueueId>,
-    by_source: HashMap<Arc<str>, QueueId>,
-    unknown: Option<Arc<str>>,
-    stopped: bool,
+    failure: Option<&'static str>,
 }
 
 impl Targets {
-    fn target(&mut self, message: &Movable) -> Option<(QueueId, u128)> {
-        if self.unknown.is_some() || self.stopped {
-            return None;
-        }
+    fn target(
+        &mut self,
+        tx: &Tx<'_>,
+        tenant: TenantId,
+        message: &Movable,
+    ) -> Option<(QueueId, u128)> {
         let queue = match self.all {
-            Some(queue) => queue,
-            None => {
-                let source = message
-                    .overlay
-                    .as_ref()
-                    .and_then(|overlay| overlay.dead_letter_source.clone());
-                let Some(source) = source else {
-                    self.stopped = true;
-                    return None;
-                };
-                match self.by_source.get(&source) {
-                    Some(queue) => *queue,
-                    None => {
-                        self.unknown = Some(source);
-                        return None;
-                    }
-                }
-            }
+            Some(queue) => Ok(queue),
+            None => source(message).and_then(|arn| look_up(tx, tenant, arn).ok_or(NO_QUEUE)),
         };
-        Some((queue, ids::random()))
+        self.failure = queue.err();
+        Some((queue.ok()?, ids::random()))
     }
+}
+
+/// The queue that a dead-lettered message came from.
+fn source(message: &Movable) -> Result<&str, &'static str> {
+    let overlay = message.overlay.as_ref();
+    overlay
+        .and_then(|overlay| overlay.dead_letter_source.as_deref())
+        .ok_or(NO_SOURCE)
 }
 
 #[cfg(test)]
@@ -225,20 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_a_source_stop_a_task_that_needs_it() {
-        let mut targets = Targets::default();
+    fn a_message_without_a_source_fails_a_task_that_needs_it() {
         let message = Movable {
             seq: powerqueue_engine::Seq(1),
             overlay: None,
         };
-        assert!(targets.target(&message).is_none() && targets.stopped);
-        let mut targets = Targets {
-            all: Some(QueueId(3)),
-            ..Targets::default()
-        };
-        assert_eq!(
-            targets.target(&message).map(|(queue, _)| queue),
-            Some(QueueId(3))
-        );
+        assert_eq!(source(&message), Err(NO_SOURCE));
     }
 }
