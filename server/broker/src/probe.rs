@@ -72,9 +72,11 @@ fn ask(address: SocketAddr) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
+    // Where the listener is behind the proxy, we stand in for it; elsewhere the header is removed unread.
+    let client = address.ip();
     write!(
         stream,
-        "GET /healthz/ready HTTP/1.0\r\nHost: {address}\r\n\r\n"
+        "GET /healthz/ready HTTP/1.0\r\nHost: {address}\r\nX-PQ-Client-IP: {client}\r\n\r\n"
     )?;
     let mut text = String::new();
     stream.take(64 << 10).read_to_string(&mut text)?;

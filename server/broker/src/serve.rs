@@ -28,7 +28,8 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     logging::start(&config.log)?;
     let data = DataDir::open(&config.data)?;
     let identifier = identifier::load_or_make(&data)?;
-    let opened = listeners::open(loaded)?;
+    let mut opened = listeners::open(loaded)?;
+    opened.warnings.extend(config.doubts());
     for warning in &opened.warnings {
         tracing::warn!("{warning}");
     }

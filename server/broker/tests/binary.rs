@@ -8,6 +8,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -251,6 +253,20 @@ fn health_and_wait_ask_the_running_broker() {
 }
 
 #[test]
+fn health_is_asked_behind_the_proxy_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let proxied = ["--set", "proxy.listeners=http,sqs"];
+    let broker = Broker::start(on_free_ports(folder.path()).args(proxied));
+    assert_eq!(broker.get("http", "/healthz/ready").0, 400);
+    let http = format!("listen.http={}", broker.address("http"));
+    let health = powerqueue()
+        .args(["--set", &http, "health"])
+        .status()
+        .unwrap();
+    assert!(health.success());
+}
+
+#[test]
 fn a_configured_port_in_use_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -351,4 +367,61 @@ fn the_printed_configuration_loads_again() {
     let file = folder.path().join("powerqueue.toml");
     std::fs::write(&file, &printed).unwrap();
     assert_eq!(print(&["--config", file.to_str().unwrap()]), printed);
+}
+
+#[test]
+fn a_socket_from_the_service_manager_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    // The shell moves the socket to the first place that systemd uses and says for which process it is.
+    let script =
+        "exec 3<&0; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=sqs; exec \"$0\" \"$@\"";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_powerqueue"), "--data"])
+        .arg(folder.path())
+        .args([
+            "--set",
+            "listen.http=127.0.0.1:0",
+            "--set",
+            "listen.metrics=",
+        ])
+        .stdin(Stdio::from(OwnedFd::from(socket)));
+    let broker = Broker::start(&mut shell);
+    assert_eq!(broker.address("sqs"), address.to_string());
+    broker.get("sqs", "/");
+    broker.signal("-TERM");
+    assert_eq!(broker.exit_code(), Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let until = |expected: &str| {
+        let mut buf = [0; 256];
+        loop {
+            let length = manager.recv(&mut buf).unwrap();
+            let text = std::str::from_utf8(&buf[..length]).unwrap();
+            if text.lines().any(|line| line.starts_with(expected)) {
+                return;
+            }
+        }
+    };
+    let mut command = on_free_ports(&folder.path().join("data"));
+    let broker = Broker::start(
+        command
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "9000000"),
+    );
+    until("READY=1");
+    until("WATCHDOG=1");
+    broker.signal("-TERM");
+    until("STOPPING=1");
+    assert_eq!(broker.exit_code(), Some(0));
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -51,8 +52,9 @@ impl Activity {
         self.unread.store(true, Relaxed);
     }
 
-    /// Waits until there was no request for `limit`.
-    pub(crate) async fn idle(&self, limit: std::time::Duration) {
+    /// Waits until there was no request for `limit`, counted from now at the earliest.
+    pub(crate) async fn idle(&self, limit: Duration) {
+        let from = Instant::now();
         loop {
             let State {
                 in_flight, since, ..
@@ -62,7 +64,7 @@ impl Activity {
                 continue;
             }
             tokio::select! {
-                () = tokio::time::sleep_until(since + limit) => return,
+                () = tokio::time::sleep_until(since.max(from) + limit) => return,
                 () = self.changed.notified() => {}
             }
         }

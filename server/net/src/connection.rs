@@ -122,8 +122,12 @@ where
         _ = drain.signalled() => {}
     }
     connection.as_mut().graceful_shutdown();
-    // Errors end the connection and concern nobody but the client.
-    let _ = connection.await;
+    // hyper waits for the rest of a header that it holds the beginning of; we wait only as long as for any header.
+    tokio::select! {
+        // Errors end the connection and concern nobody but the client.
+        _ = connection => {}
+        () = activity.idle(settings.deadlines.header) => settings.stats.refuse(Refusal::Header),
+    }
 }
 
 async fn answer<H, F, B>(

@@ -228,6 +228,20 @@ async fn a_resting_connection_lives_two_minutes_from_its_last_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_beginning_of_a_pipelined_header_does_not_hold_the_connection() {
+    let server = start(Settings::default());
+    let mut stream = server.connect().await;
+    let started = Instant::now();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT")
+        .await
+        .unwrap();
+    let answer = read_all(&mut stream).await;
+    assert!(answer.ends_with("127.0.0.1|"), "{answer}");
+    assert_eq!(seconds(started), 130);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_poll_outlives_every_deadline() {
     let server = start(Settings::default());
     let mut stream = server.connect().await;

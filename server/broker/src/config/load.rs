@@ -305,4 +305,25 @@ mod tests {
             assert!(refusal.contains(part), "{set:?}: {refusal}");
         }
     }
+
+    #[test]
+    fn what_is_probably_not_meant_is_said() {
+        for (set, part) in [
+            (&["mode=public"][..], "not in proxy.listeners"),
+            (&["auth.keys.a=b", "listen.sqs=0.0.0.0:1"], "in plain text"),
+            (&["listen.sqs=[::]:1"], "in local mode"),
+        ] {
+            let doubts = load(&with_set(set)).unwrap().config.doubts();
+            assert!(doubts.len() == 1 && doubts[0].contains(part), "{doubts:?}");
+        }
+        let meant = load(&with_set(&["mode=public", "proxy.listeners=sqs"])).unwrap();
+        assert!(meant.config.doubts().is_empty());
+        assert!(
+            load(&Sources::default())
+                .unwrap()
+                .config
+                .doubts()
+                .is_empty()
+        );
+    }
 }

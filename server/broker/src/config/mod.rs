@@ -250,6 +250,30 @@ impl Config {
         toml::to_string_pretty(self)
     }
 
+    /// What is allowed and probably not meant.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let proxied = self.proxy.listeners.iter().any(|name| name == "sqs");
+        let open = self
+            .listen
+            .sqs
+            .iter()
+            .any(|address| !address.ip().is_loopback());
+        if self.mode == Mode::Public && !proxied && self.listen.sqs.iter().next().is_some() {
+            doubts.push(
+                "sqs is not in proxy.listeners: if a proxy stands in front of it, all clients count as one address"
+                    .to_owned(),
+            );
+        }
+        if self.mode != Mode::Local && open && !proxied {
+            doubts.push("sqs listens beyond this machine in plain text: keys and messages can be read on the way".to_owned());
+        }
+        if self.mode == Mode::Local && open {
+            doubts.push("sqs listens beyond this machine in local mode: whoever reaches it can read everything".to_owned());
+        }
+        doubts
+    }
+
     /// What no single value shows: settings that contradict each other.
     fn contradiction(&self) -> Option<String> {
         let unknown = self
