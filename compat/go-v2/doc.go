@@ -1,0 +1,2 @@
+// Package compat holds the suite of the AWS SDK for Go v2; see its tests.
+package compat
