@@ -240,6 +240,10 @@ impl Queue {
         self.state.lock().stopped.insert(shard);
     }
 
+    pub(crate) fn any_stopped(&self) -> bool {
+        !self.state.lock().stopped.is_empty()
+    }
+
     pub(crate) fn is_stopped(&self, shard: ShardId) -> bool {
         self.state.lock().stopped.contains(&shard)
     }

@@ -115,7 +115,7 @@ fn open_locked(
     let log = recover_log(fs, options, &checkpoints, &found, suspect)?;
     // Renames that an earlier process saw, but perhaps not the disk.
     sync_dir(fs.as_ref(), options)?;
-    checkpoints.begin(found.generation)?;
+    checkpoints.begin(found.generation, log.end)?;
     if suspect {
         fs.remove(SUSPECT)?;
         sync_dir(fs.as_ref(), options)?;
@@ -196,7 +196,8 @@ fn recover_log(
     let segments = Segments::default();
     let floor = checkpoints
         .applied_by_any()
-        .max(found.clean_end.unwrap_or(0));
+        .max(found.clean_end.unwrap_or(0))
+        .max(found.proven_end);
     let mut bases = list_segments(fs.as_ref())?;
     let mut newest = None;
     while let Some(base) = bases.pop() {

@@ -485,7 +485,8 @@ impl Shared {
     }
 
     fn trim(&self) -> usize {
-        if !self.accounted.load(Ordering::Acquire) {
+        // Nobody may know what a stopped shard still needs, so until it is repaired everything stays.
+        if !self.accounted.load(Ordering::Acquire) || self.queue.any_stopped() {
             return 0;
         }
         let applied = if self.options.mutated(Mutation::ReclaimWithoutCheckpoint) {
