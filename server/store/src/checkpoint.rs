@@ -301,7 +301,9 @@ impl Checkpoints {
         self.write(|transaction| {
             let mut table = transaction.open_table(ACCEPTED).map_err(failed)?;
             for (from, to) in ranges {
-                table.insert(from, to).map_err(failed)?;
+                // The longer one of two that begin at the same place covers both.
+                let known = table.get(from).map_err(failed)?.map_or(0, |v| v.value());
+                table.insert(from, known.max(*to)).map_err(failed)?;
             }
             Ok(())
         })

@@ -356,6 +356,10 @@ impl Store {
         outcome.map_err(|error| not_running(&error.to_string()))
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn join(&self) {
         let thread = self.committer.lock().take();
         if let Some(thread) = thread.filter(|t| t.thread().id() != thread::current().id())
@@ -399,7 +403,7 @@ impl Shared {
         }
     }
 
-    fn read(&self, at: BodyRef) -> Result<Bytes, ReadError> {
+    pub(crate) fn read(&self, at: BodyRef) -> Result<Bytes, ReadError> {
         let (file, base) = self.segments.find(at).ok_or(ReadError::Gone(at.position))?;
         let io = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => ReadError::Corrupt(at.position),
