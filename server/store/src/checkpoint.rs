@@ -16,6 +16,7 @@ use crate::{
 };
 
 pub(crate) const CHECKPOINT: &str = "checkpoint.redb";
+pub(crate) const CHECKPOINT_TMP: &str = "checkpoint.tmp";
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SHARDS: TableDefinition<'_, u16, (u32, u64)> = TableDefinition::new("shards");
@@ -400,7 +401,7 @@ fn open_database(fs: &Arc<dyn Fs>, cache: usize) -> Result<Database, CheckpointE
     };
     if !fs.list().map_err(io)?.iter().any(|name| name == CHECKPOINT) {
         // A file that a power cut left half made would never open again: it gets its name when it is whole.
-        let tmp = "checkpoint.tmp";
+        let tmp = CHECKPOINT_TMP;
         let file = fs.create(tmp).map_err(io)?;
         let database = builder(file.clone())?;
         let transaction = begin_write(&database)?;

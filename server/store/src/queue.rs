@@ -112,7 +112,8 @@ impl Queue {
             // A needless group is not in the log: its bodies die at whatever cut carries them.
             body.condemn(if needless { 0 } else { number });
         }
-        let writes = !needless && !(group.records.is_empty() && group.bodies.is_empty());
+        let holds_something = !group.records.is_empty() || !group.bodies.is_empty();
+        let writes = !needless && holds_something;
         let bodies: usize = group
             .bodies
             .iter()

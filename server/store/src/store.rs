@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::{
     checkpoint::{CheckpointError, Checkpoints},
-    committer::{SUSPECT, StoreFailure, Turn, Writer, failed},
+    committer::{RETRY, SUSPECT, StoreFailure, Turn, Writer, failed},
     frame::{self, BODY_PREFIX},
     fs::Fs,
     group::{BodyRef, Committed, Epoch, Group, Position, ShardId},
@@ -28,9 +28,6 @@ use crate::{
     segments::{Candidate, Segments},
     ticket::Ticket,
 };
-
-/// How long the committer waits before it looks again at a full disk.
-const RETRY: Duration = Duration::from_millis(200);
 
 /// The durable half of a node.
 ///
@@ -383,6 +380,7 @@ impl Drop for Store {
 impl Shared {
     /// The committer's thread.
     fn run(&self) {
+        let _guard = PanicGuard(self);
         let mut deadline = None;
         loop {
             // A short disk is looked at again without anybody's asking.
@@ -413,9 +411,6 @@ impl Shared {
             .checked_sub(base + BODY_PREFIX as u64)
             .ok_or(ReadError::Gone(at.position))?;
         let len = BODY_PREFIX + at.len as usize;
-        if offset + len as u64 > file.len().map_err(io)? {
-            return Err(ReadError::Corrupt(at.position));
-        }
         let mut bytes = vec![0; len];
         file.read_at(offset, &mut bytes).map_err(io)?;
         if frame::check_body(at, &bytes).is_none() && !self.options.mutated(Mutation::NoBodyCheck) {
@@ -512,5 +507,20 @@ impl Shared {
             tracing::warn!(%error, "the directory was not synced after removing segments");
         }
         dead.len()
+    }
+}
+
+/// A callback that panics must not leave everybody waiting for a thread that is gone.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let failure = StoreFailure {
+                during: "committing",
+                cause: "the committer panicked".to_owned(),
+            };
+            self.0.fail(&mut self.0.writer.lock(), failure);
+        }
     }
 }

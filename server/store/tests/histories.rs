@@ -1,5 +1,10 @@
 //! Thousands of seeded histories over the shipped code. `POWERQUEUE_HISTORIES` sets how many, `POWERQUEUE_SEED`
 //! repeats one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 mod history;
 

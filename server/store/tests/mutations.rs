@@ -1,4 +1,9 @@
 //! Each rule of the store, switched off, must make some history fail: otherwise the proof does not cover it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 mod history;
 

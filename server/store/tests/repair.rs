@@ -1,4 +1,9 @@
 //! What cannot be read is named, stops only whom it concerns, and is cut out only by choice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 use std::sync::Arc;
 

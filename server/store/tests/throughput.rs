@@ -1,5 +1,10 @@
 //! Measurements on the real disk, not assertions: `cargo test --release -p powerqueue-store --test throughput --
 //! --ignored --nocapture`. `POWERQUEUE_DATA` names the directory (a temporary one otherwise).
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 use std::{
     sync::{

@@ -1,4 +1,9 @@
 //! A full disk, a failing disk, a slow answer: what the caller sees.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 use std::{
     sync::{
