@@ -1,6 +1,6 @@
 //! What moves the messages: a background driver a running task, in small steps.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +15,11 @@ use crate::ids;
 use crate::service::{Shared, Sqs};
 
 /// How many messages one step moves at most.
-const STEP: u64 = 100;
+const STEP: usize = 100;
 /// How often a second a task with a rate takes a step.
 const STEPS_A_SECOND: u64 = 10;
 /// How long a task waits for a target that has no room.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many sources one step looks up. Another step finds the rest.
-const LOOKUPS: usize = 16;
 
 const NO_QUEUE: &str = "AWS.SimpleQueueService.NonExistentQueue";
 const NO_SOURCE: &str = "CouldNotDetermineMessageSource";
@@ -54,10 +52,7 @@ impl Movers {
 
 async fn drive(shared: Arc<Shared>, tenant: Tenant, key: String) {
     while !shared.node.draining() {
-        let step = shared
-            .node
-            .run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key))
-            .await;
+        let step = shared.node.run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key)).await;
         let pause = match step {
             Ok(Ok(Next::Done)) => break,
             Ok(Ok(Next::After(pause))) => pause,
@@ -80,9 +75,7 @@ enum Next {
 
 /// One step: moves some messages and writes down that it did, in one transaction.
 fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
-    let stored = tx
-        .document(tenant, key)
-        .and_then(|document| Task::decode(&document));
+    let stored = tx.document(tenant, key).and_then(|document| Task::decode(&document));
     let Some(mut task) = stored.filter(|task| task.status == Status::Running) else {
         return Ok(Next::Done);
     };
@@ -93,10 +86,7 @@ fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
             task.moved += count;
             Next::After(pause)
         }
-        Moved::Blocked(count) => {
-            task.moved += count;
-            Next::After(RETRY)
-        }
+        Moved::Blocked => Next::After(RETRY),
         Moved::Nothing => {
             task.status = Status::Completed;
             Next::Done
@@ -113,103 +103,46 @@ fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
 }
 
 /// How many messages a step moves, and how long the task rests after it.
-fn pace(rate: Option<u64>) -> (u64, Duration) {
+fn pace(rate: Option<u64>) -> (usize, Duration) {
     match rate {
         None => (STEP, Duration::ZERO),
         Some(rate) => {
             let batch = (rate / STEPS_A_SECOND).max(1);
-            (batch, Duration::from_millis(batch * 1000 / rate.max(1)))
+            (batch as usize, Duration::from_millis(batch * 1000 / rate.max(1)))
         }
     }
 }
 
 enum Moved {
     Some(u64),
-    /// So many, and then a target had no room.
-    Blocked(u64),
+    /// The target has no room now.
+    Blocked,
     Nothing,
     Failed(&'static str),
 }
 
-fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: u64) -> Moved {
-    let source = QueueId(task.source_queue);
-    if tx.queue(tenant, source).is_err() {
-        return Moved::Failed(NO_QUEUE);
+fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: usize) -> Moved {
+    let mut refusal = None;
+    let moved = tx.move_ready(QueueId(task.source_queue), batch, &mut |tx, message| {
+        let target = target(tx, tenant, task, message).map_err(|reason| refusal = Some(reason)).ok()?;
+        Some((target, ids::random()))
+    });
+    match (moved, refusal) {
+        // What moved is written down first; the next step meets the refusal again.
+        (Ok(count), _) if count > 0 => Moved::Some(count as u64),
+        (Ok(_), Some(reason)) => Moved::Failed(reason),
+        (Ok(_), None) => Moved::Nothing,
+        (Err(EngineError::NotFound), _) => Moved::Failed(NO_QUEUE),
+        (Err(_), _) => Moved::Blocked,
     }
-    let mut targets = Targets::default();
-    if let Some(destination) = &task.destination {
-        match look_up(tx, tenant, destination) {
-            Some(queue) => targets.all = Some(queue),
-            None => return Moved::Failed(NO_QUEUE),
-        }
-    }
-    let mut moved = 0;
-    for _ in 0..LOOKUPS {
-        targets.unknown = None;
-        targets.stopped = false;
-        let max = usize::try_from(batch - moved).unwrap_or(usize::MAX);
-        match tx.move_ready(source, max, &mut |message| targets.target(message)) {
-            Ok(count) => moved += count as u64,
-            Err(EngineError::NotFound) => return Moved::Failed(NO_QUEUE),
-            Err(_) => return Moved::Blocked(moved),
-        }
-        match (&targets.unknown, targets.stopped) {
-            // What moved in this step is written down first; the next step meets the same message and fails then.
-            (_, true) if moved > 0 => return Moved::Some(moved),
-            (_, true) => return Moved::Failed(NO_SOURCE),
-            (Some(arn), _) if moved < batch => match look_up(tx, tenant, arn) {
-                Some(queue) => targets.by_source.insert(Arc::clone(arn), queue),
-                None if moved > 0 => return Moved::Some(moved),
-                None => return Moved::Failed(NO_QUEUE),
-            },
-            _ if moved > 0 => return Moved::Some(moved),
-            _ => return Moved::Nothing,
-        };
-    }
-    Moved::Some(moved)
 }
 
-fn look_up(tx: &Tx<'_>, tenant: TenantId, arn: &str) -> Option<QueueId> {
-    Arn::parse(arn).and_then(|arn| tx.find_queue(tenant, &arn.name))
-}
-
-/// Where messages go. Queues cannot be looked up while messages are offered, so that an unknown source ends the offer
-/// and is looked up after it.
-#[derive(Default)]
-struct Targets {
-    all: Option<QueueId>,
-    by_source: HashMap<Arc<str>, QueueId>,
-    unknown: Option<Arc<str>>,
-    stopped: bool,
-}
-
-impl Targets {
-    fn target(&mut self, message: &Movable) -> Option<(QueueId, u128)> {
-        if self.unknown.is_some() || self.stopped {
-            return None;
-        }
-        let queue = match self.all {
-            Some(queue) => queue,
-            None => {
-                let source = message
-                    .overlay
-                    .as_ref()
-                    .and_then(|overlay| overlay.dead_letter_source.clone());
-                let Some(source) = source else {
-                    self.stopped = true;
-                    return None;
-                };
-                match self.by_source.get(&source) {
-                    Some(queue) => *queue,
-                    None => {
-                        self.unknown = Some(source);
-                        return None;
-                    }
-                }
-            }
-        };
-        Some((queue, ids::random()))
-    }
+/// Where a message goes: to the task's destination, or back to where it died.
+fn target(tx: &Tx<'_>, tenant: TenantId, task: &Task, message: &Movable) -> Result<QueueId, &'static str> {
+    let source = message.overlay.as_ref().and_then(|overlay| overlay.dead_letter_source.as_deref());
+    let arn = task.destination.as_deref().or(source).ok_or(NO_SOURCE)?;
+    let name = Arn::parse(arn).ok_or(NO_SOURCE)?.name;
+    tx.find_queue(tenant, &name).ok_or(NO_QUEUE)
 }
 
 #[cfg(test)]
@@ -222,23 +155,5 @@ mod tests {
         assert_eq!(pace(Some(1)), (1, Duration::from_secs(1)));
         assert_eq!(pace(Some(500)), (50, Duration::from_millis(100)));
         assert_eq!(pace(Some(15)), (1, Duration::from_millis(66)));
-    }
-
-    #[test]
-    fn messages_without_a_source_stop_a_task_that_needs_it() {
-        let mut targets = Targets::default();
-        let message = Movable {
-            seq: powerqueue_engine::Seq(1),
-            overlay: None,
-        };
-        assert!(targets.target(&message).is_none() && targets.stopped);
-        let mut targets = Targets {
-            all: Some(QueueId(3)),
-            ..Targets::default()
-        };
-        assert_eq!(
-            targets.target(&message).map(|(queue, _)| queue),
-            Some(QueueId(3))
-        );
     }
 }
