@@ -300,6 +300,13 @@ impl Shard {
         self.finish()
     }
 
+    /// A group without content, durable once everything before it is.
+    pub fn barrier(&mut self, now: Millis) -> Output {
+        self.now = self.now.max(now);
+        self.wait_for_durability();
+        self.finish()
+    }
+
     /// The group to which everything so far belongs, once it is durable.
     pub fn last_op(&self) -> OpNo {
         OpNo(self.next_op.0 - 1)
