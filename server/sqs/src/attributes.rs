@@ -26,6 +26,8 @@ pub struct Draft<'a> {
     pub settings: QueueSettings,
     /// SQS's own.
     pub block: Block,
+    /// When it is changed, if the queue is there already.
+    pub changed_at: Option<Millis>,
 }
 
 struct Attribute {
@@ -202,7 +204,10 @@ const TABLE: &[Attribute] = &[
         kind: Shape::Choice {
             names: ["queue", "messageGroup"],
             get: |d| d.block.deduplicate_by_group,
-            set: |d, on| d.block.deduplicate_by_group = on,
+            set: |d, on| match d.changed_at {
+                Some(now) => d.block.set_deduplicate_by_group(on, now),
+                None => d.block.deduplicate_by_group = on,
+            },
         },
     },
     Attribute {
@@ -235,7 +240,7 @@ impl<'a> Draft<'a> {
     /// The settings of a queue as they are.
     pub fn of(caller: &'a Caller, config: &Config, limits: &'a Limits, name: &'a str, settings: QueueSettings) -> Self {
         let block = Block::of(&settings);
-        Self { caller, limits, name, max_message_bytes: config.max_message_bytes, settings, block }
+        Self { caller, limits, name, max_message_bytes: config.max_message_bytes, settings, block, changed_at: None }
     }
 
     /// Whether the queue is FIFO.

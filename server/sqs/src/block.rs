@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use powerqueue_engine::QueueSettings;
+use powerqueue_engine::{Millis, QueueSettings};
 use powerqueue_interop::{Protocol, blocks};
 use serde::{Deserialize, Serialize};
+
+/// How long a changed attribute takes to apply.
+const PROPAGATION: Millis = Millis::from_secs(60);
 
 /// SQS's own settings of a queue. The default is that of a queue which another protocol or mere use made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub struct Block {
     pub content_based_deduplication: bool,
     #[serde(skip_serializing_if = "is_false")]
     pub deduplicate_by_group: bool,
+    /// From when on the scope above applies, in milliseconds; until then the other one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope_from: Option<u64>,
     #[serde(skip_serializing_if = "is_false")]
     pub throughput_by_group: bool,
 }
@@ -44,6 +50,21 @@ impl Block {
     pub fn of(settings: &QueueSettings) -> Self {
         let stored = blocks::get(&settings.protocol, Protocol::Sqs);
         stored.and_then(|block| serde_json::from_slice(&block).ok()).unwrap_or_default()
+    }
+
+    /// Whether each group deduplicates by itself at that time.
+    pub fn deduplicates_by_group(&self, now: Millis) -> bool {
+        let applies = self.scope_from.is_none_or(|from| from <= now.0);
+        self.deduplicate_by_group == applies
+    }
+
+    /// Changes the scope of deduplication of a queue that is in use. The real service takes up to a minute to apply a
+    /// changed attribute, and what is sent meanwhile is deduplicated as before; recorded tests rely on it.
+    pub fn set_deduplicate_by_group(&mut self, by_group: bool, now: Millis) {
+        if by_group != self.deduplicate_by_group {
+            self.deduplicate_by_group = by_group;
+            self.scope_from = Some(now.plus(PROPAGATION).0);
+        }
     }
 
     /// Puts the block into the settings, beside those of other protocols.
@@ -65,6 +86,15 @@ mod tests {
         let block = Block { kms_key: Some("k".into()), deduplicate_by_group: true, ..Block::default() };
         block.store(&mut settings);
         assert_eq!(Block::of(&settings), block);
+    }
+
+    #[test]
+    fn a_changed_scope_applies_after_a_minute() {
+        let mut block = Block::default();
+        block.set_deduplicate_by_group(true, Millis(1000));
+        assert!(!block.deduplicates_by_group(Millis(60_999)) && block.deduplicates_by_group(Millis(61_000)));
+        let new = Block { deduplicate_by_group: true, ..Block::default() };
+        assert!(new.deduplicates_by_group(Millis(0)));
     }
 
     #[test]

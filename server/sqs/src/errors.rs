@@ -225,8 +225,9 @@ impl From<NodeError> for Error {
     fn from(error: NodeError) -> Self {
         match error {
             NodeError::Engine(error) => error.into(),
+            NodeError::TooLarge => Self::of(Kind::RequestEntityTooLarge),
+            NodeError::Full | NodeError::Unavailable => Self::of(Kind::ServiceUnavailable),
             NodeError::Unreadable => Self::of(Kind::InternalError),
-            _ => Self::of(Kind::ServiceUnavailable),
         }
     }
 }

@@ -55,7 +55,7 @@ impl Session<'_> {
         };
         let started = self.run(Room::Growth(1024), |tx| self.insert(tx, &task));
         started.await?;
-        self.shared.movers.drive(self.shared, self.caller.tenant.clone(), task.key());
+        self.shared.movers.drive(self.shared, self.caller.tenant, task.key());
         Ok(Reply::new().text("TaskHandle", task.handle()))
     }
 

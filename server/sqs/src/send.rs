@@ -21,7 +21,7 @@ type Delayed = (Checked, Option<Millis>);
 impl Session<'_> {
     pub(crate) async fn send(&self, url: &QueueUrl, outgoing: Outgoing) -> Result<Reply, Error> {
         let target = self.target(url)?;
-        let rules = Rules::of(&target);
+        let rules = Rules::of(&target, self.shared.node.now());
         rules.check_ids(&outgoing)?;
         let (checked, delay) = self.check(&rules, outgoing)?;
         if u64::from(checked.charge) > rules.max_bytes {
@@ -38,7 +38,7 @@ impl Session<'_> {
     pub(crate) async fn send_batch(&self, url: &QueueUrl, entries: Vec<SendEntry>) -> Result<Reply, Error> {
         batch::check_ids(entries.iter().map(|e| e.id.as_str()), "SendMessageBatchRequestEntry")?;
         let target = self.target(url)?;
-        let rules = Rules::of(&target);
+        let rules = Rules::of(&target, self.shared.node.now());
         for entry in &entries {
             rules.check_ids(&entry.message).map_err(as_invalid_parameter)?;
         }
@@ -100,13 +100,13 @@ struct Rules {
 }
 
 impl Rules {
-    fn of(target: &Target) -> Self {
+    fn of(target: &Target, now: Millis) -> Self {
         let block = Block::of(&target.settings);
         Self {
             fifo: target.is_fifo(),
             max_bytes: target.settings.max_message_bytes.into(),
             content_based: block.content_based_deduplication,
-            by_group: block.deduplicate_by_group,
+            by_group: block.deduplicates_by_group(now),
         }
     }
 

@@ -213,6 +213,7 @@ impl Session<'_> {
             let id = tx.find_queue(tenant, &name).ok_or(Error::of(Kind::QueueDoesNotExist))?;
             let view = tx.queue(tenant, id)?;
             let mut draft = self.draft_of(&name, &view.settings);
+            draft.changed_at = Some(tx.now());
             change(tx, &mut draft)?;
             let settings = draft.into_settings();
             if settings != *view.settings {

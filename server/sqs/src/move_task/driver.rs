@@ -29,13 +29,14 @@ const NO_SOURCE: &str = "CouldNotDetermineMessageSource";
 pub(crate) struct Movers(Mutex<HashSet<(TenantId, String)>>);
 
 impl Sqs {
-    /// Goes on with the tasks that were running when the service stopped. Called once after start, with every tenant.
-    pub fn resume(&self, tenants: impl IntoIterator<Item = Tenant>) {
-        for tenant in tenants {
-            let shared = self.shared();
+    /// Goes on with the move tasks that were running when the service stopped. Called once after start, in a tokio
+    /// runtime.
+    pub fn resume(&self) {
+        let shared = self.shared();
+        for (_, tenant) in shared.node.tenants() {
             let tasks = shared.node.view(&tenant, |tx| running(tx, tenant.id));
             for (key, _) in tasks {
-                shared.movers.drive(shared, tenant.clone(), key.to_string());
+                shared.movers.drive(shared, tenant, key.to_string());
             }
         }
     }
