@@ -28,7 +28,7 @@ pub fn sqs(config: &Config, node: &Node) -> Sqs {
             ..settings
         },
     );
-    sqs.resume(node.tenants().into_iter().map(|(_, tenant)| tenant));
+    sqs.resume();
     sqs
 }
 

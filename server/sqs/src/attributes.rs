@@ -26,6 +26,8 @@ pub struct Draft<'a> {
     pub settings: QueueSettings,
     /// SQS's own.
     pub block: Block,
+    /// When it is changed, if the queue is there already.
+    pub changed_at: Option<Millis>,
 }
 
 struct Attribute {
@@ -45,27 +47,13 @@ enum QueueType {
 
 enum Shape {
     /// A whole number within a range.
-    Number {
-        range: (u64, u64),
-        get: fn(&Draft<'_>) -> Option<u64>,
-        set: fn(&mut Draft<'_>, u64) -> Result<(), Error>,
-    },
+    Number { range: (u64, u64), get: fn(&Draft<'_>) -> Option<u64>, set: fn(&mut Draft<'_>, u64) -> Result<(), Error> },
     /// `true` or `false`, in any case.
-    Flag {
-        get: fn(&Draft<'_>) -> bool,
-        set: fn(&mut Draft<'_>, bool) -> Result<(), Error>,
-    },
+    Flag { get: fn(&Draft<'_>) -> bool, set: fn(&mut Draft<'_>, bool) -> Result<(), Error> },
     /// Off by default, with the names of off and on.
-    Choice {
-        names: [&'static str; 2],
-        get: fn(&Draft<'_>) -> bool,
-        set: fn(&mut Draft<'_>, bool),
-    },
+    Choice { names: [&'static str; 2], get: fn(&Draft<'_>) -> bool, set: fn(&mut Draft<'_>, bool) },
     /// Text that is checked when it is set; an empty one clears it.
-    Text {
-        get: fn(&Draft<'_>) -> Option<String>,
-        set: fn(&mut Draft<'_>, Option<&str>) -> Result<(), Error>,
-    },
+    Text { get: fn(&Draft<'_>) -> Option<String>, set: fn(&mut Draft<'_>, Option<&str>) -> Result<(), Error> },
 }
 
 const fn number(
@@ -74,11 +62,7 @@ const fn number(
     get: fn(&Draft<'_>) -> Option<u64>,
     set: fn(&mut Draft<'_>, u64) -> Result<(), Error>,
 ) -> Attribute {
-    Attribute {
-        name,
-        on: QueueType::Any,
-        kind: Shape::Number { range, get, set },
-    }
+    Attribute { name, on: QueueType::Any, kind: Shape::Number { range, get, set } }
 }
 
 const TABLE: &[Attribute] = &[
@@ -96,11 +80,8 @@ const TABLE: &[Attribute] = &[
         (1024, 1 << 20),
         |d| Some(d.settings.max_message_bytes.into()),
         |d, bytes| {
-            let bytes = u32::try_from(bytes)
-                .ok()
-                .filter(|b| *b <= d.max_message_bytes);
-            d.settings.max_message_bytes =
-                bytes.ok_or_else(|| Error::attribute("MaximumMessageSize"))?;
+            let bytes = u32::try_from(bytes).ok().filter(|b| *b <= d.max_message_bytes);
+            d.settings.max_message_bytes = bytes.ok_or_else(|| Error::attribute("MaximumMessageSize"))?;
             Ok(())
         },
     ),
@@ -145,10 +126,7 @@ const TABLE: &[Attribute] = &[
     Attribute {
         name: "RedrivePolicy",
         on: QueueType::Any,
-        kind: Shape::Text {
-            get: redrive::show,
-            set: redrive::set,
-        },
+        kind: Shape::Text { get: redrive::show, set: redrive::set },
     },
     Attribute {
         name: "RedriveAllowPolicy",
@@ -156,8 +134,7 @@ const TABLE: &[Attribute] = &[
         kind: Shape::Text {
             get: |d| d.block.redrive_allow_policy.clone(),
             set: |d, policy| {
-                d.block.redrive_allow_policy =
-                    policy.map(check_redrive_allow_policy).transpose()?;
+                d.block.redrive_allow_policy = policy.map(check_redrive_allow_policy).transpose()?;
                 Ok(())
             },
         },
@@ -177,12 +154,7 @@ const TABLE: &[Attribute] = &[
     number(
         "KmsDataKeyReusePeriodSeconds",
         (60, 86_400),
-        |d| {
-            d.block
-                .kms_key
-                .as_ref()
-                .map(|_| d.block.kms_reuse_secs.unwrap_or(300))
-        },
+        |d| d.block.kms_key.as_ref().map(|_| d.block.kms_reuse_secs.unwrap_or(300)),
         |d, secs| {
             d.block.kms_reuse_secs = Some(secs);
             Ok(())
@@ -211,11 +183,7 @@ const TABLE: &[Attribute] = &[
             get: |_| true,
             set: |_, on| {
                 let text = "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.";
-                if on {
-                    Ok(())
-                } else {
-                    Err(Error::new(Kind::InvalidAttributeValue, text))
-                }
+                if on { Ok(()) } else { Err(Error::new(Kind::InvalidAttributeValue, text)) }
             },
         },
     },
@@ -236,7 +204,10 @@ const TABLE: &[Attribute] = &[
         kind: Shape::Choice {
             names: ["queue", "messageGroup"],
             get: |d| d.block.deduplicate_by_group,
-            set: |d, on| d.block.deduplicate_by_group = on,
+            set: |d, on| match d.changed_at {
+                Some(now) => d.block.set_deduplicate_by_group(on, now),
+                None => d.block.deduplicate_by_group = on,
+            },
         },
     },
     Attribute {
@@ -260,31 +231,16 @@ impl<'a> Draft<'a> {
             retention: capped(defaults.retention),
             max_message_bytes: config.max_message_bytes,
             groups: is_fifo(name).then_some(GroupMode::Fifo),
-            dedup: is_fifo(name).then_some(Dedup {
-                window: config.dedup_window,
-            }),
+            dedup: is_fifo(name).then_some(Dedup { window: config.dedup_window }),
             ..defaults
         };
         Self::of(caller, config, limits, name, settings)
     }
 
     /// The settings of a queue as they are.
-    pub fn of(
-        caller: &'a Caller,
-        config: &Config,
-        limits: &'a Limits,
-        name: &'a str,
-        settings: QueueSettings,
-    ) -> Self {
+    pub fn of(caller: &'a Caller, config: &Config, limits: &'a Limits, name: &'a str, settings: QueueSettings) -> Self {
         let block = Block::of(&settings);
-        Self {
-            caller,
-            limits,
-            name,
-            max_message_bytes: config.max_message_bytes,
-            settings,
-            block,
-        }
+        Self { caller, limits, name, max_message_bytes: config.max_message_bytes, settings, block, changed_at: None }
     }
 
     /// Whether the queue is FIFO.
@@ -295,9 +251,7 @@ impl<'a> Draft<'a> {
     /// Sets attributes, in the order of the table, so that what depends on another sees it set.
     pub fn set(&mut self, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
         for name in attributes.keys() {
-            find(name)
-                .ok_or_else(|| unknown(name))?
-                .check_type(self.is_fifo())?;
+            find(name).ok_or_else(|| unknown(name))?.check_type(self.is_fifo())?;
         }
         for attribute in TABLE {
             if let Some(value) = attributes.get(attribute.name) {
@@ -314,8 +268,7 @@ impl<'a> Draft<'a> {
 
     /// The value of an attribute as it is shown; `None` if it has none, or is none of the table.
     pub fn get(&self, name: &str) -> Option<String> {
-        let attribute =
-            find(name).filter(|attribute| attribute.check_type(self.is_fifo()).is_ok())?;
+        let attribute = find(name).filter(|attribute| attribute.check_type(self.is_fifo()).is_ok())?;
         match &attribute.kind {
             Shape::Number { get, .. } => get(self).map(|n| n.to_string()),
             Shape::Flag { get, .. } => Some(get(self).to_string()),
@@ -326,10 +279,7 @@ impl<'a> Draft<'a> {
 
     /// The attribute in which two drafts differ, of those in a request.
     pub fn difference(&self, other: &Self, names: &BTreeMap<String, String>) -> Option<String> {
-        names
-            .keys()
-            .find(|name| self.get(name) != other.get(name))
-            .cloned()
+        names.keys().find(|name| self.get(name) != other.get(name)).cloned()
     }
 
     /// The engine's settings with SQS's own put in.
@@ -340,10 +290,7 @@ impl<'a> Draft<'a> {
 
     fn retention(&self) -> Millis {
         // A queue that another protocol made may keep messages for ever; SQS shows its longest.
-        self.settings
-            .retention
-            .min(Millis::from_secs(1_209_600))
-            .min(self.limits.lifetime)
+        self.settings.retention.min(Millis::from_secs(1_209_600)).min(self.limits.lifetime)
     }
 
     fn span(&self, name: &str, secs: u64) -> Result<Millis, Error> {
@@ -364,10 +311,7 @@ impl Attribute {
         match self.on {
             QueueType::Fifo if !fifo => Err(unknown(self.name)),
             QueueType::FifoOnly if !fifo => {
-                let text = format!(
-                    "You can specify the {} only when FifoQueue is set to true.",
-                    self.name
-                );
+                let text = format!("You can specify the {} only when FifoQueue is set to true.", self.name);
                 Err(Error::new(Kind::InvalidAttributeName, text))
             }
             _ => Ok(()),
@@ -377,11 +321,7 @@ impl Attribute {
     fn set(&self, draft: &mut Draft<'_>, value: &str) -> Result<(), Error> {
         let invalid = || Error::attribute(self.name);
         match &self.kind {
-            Shape::Number {
-                range: (least, most),
-                set,
-                ..
-            } => {
+            Shape::Number { range: (least, most), set, .. } => {
                 let number = value.parse().ok().filter(|n| (least..=most).contains(&n));
                 set(draft, number.ok_or_else(invalid)?)
             }
@@ -390,11 +330,7 @@ impl Attribute {
                 "false" => set(draft, false),
                 _ => Err(invalid()),
             },
-            Shape::Choice {
-                names: [off, on],
-                set,
-                ..
-            } => {
+            Shape::Choice { names: [off, on], set, .. } => {
                 if value != *off && value != *on {
                     return Err(invalid());
                 }
@@ -413,10 +349,7 @@ fn find(name: &str) -> Option<&'static Attribute> {
 /// A name that is no attribute, or none that can be set.
 pub fn unknown(name: &str) -> Error {
     let shown: String = name.chars().take(100).collect();
-    Error::new(
-        Kind::InvalidAttributeName,
-        format!("Unknown Attribute {shown}."),
-    )
+    Error::new(Kind::InvalidAttributeName, format!("Unknown Attribute {shown}."))
 }
 
 /// The names of every attribute that can be set.
@@ -429,16 +362,10 @@ mod tests {
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect()
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 
-    const CAPPED: Limits = Limits {
-        lifetime: Millis::from_secs(3600),
-        ..Limits::UNLIMITED
-    };
+    const CAPPED: Limits = Limits { lifetime: Millis::from_secs(3600), ..Limits::UNLIMITED };
 
     fn set<'a>(
         caller: &'a Caller,
@@ -451,9 +378,7 @@ mod tests {
     }
 
     fn shown(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
-        names()
-            .filter_map(|name| Some((name, draft.get(name)?)))
-            .collect()
+        names().filter_map(|name| Some((name, draft.get(name)?))).collect()
     }
 
     #[test]
@@ -494,18 +419,10 @@ mod tests {
             ("DelaySeconds", "0", ""),
             ("SqsManagedSseEnabled", "False", "no"),
         ] {
-            assert!(
-                set(&caller, &Limits::UNLIMITED, "q", &[(name, good)]).is_ok(),
-                "{name} {good}"
-            );
-            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, bad)])
-                .err()
-                .unwrap();
+            assert!(set(&caller, &Limits::UNLIMITED, "q", &[(name, good)]).is_ok(), "{name} {good}");
+            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, bad)]).err().unwrap();
             assert_eq!(error.row().code, "InvalidAttributeValue", "{name} {bad}");
-            assert_eq!(
-                error.text(),
-                format!("Invalid value for the parameter {name}.")
-            );
+            assert_eq!(error.text(), format!("Invalid value for the parameter {name}."));
         }
     }
 
@@ -514,11 +431,7 @@ mod tests {
         let caller = Caller::for_tests();
         for (name, value, text) in [
             ("FifoQueue", "false", "Unknown Attribute FifoQueue."),
-            (
-                "ContentBasedDeduplication",
-                "false",
-                "Unknown Attribute ContentBasedDeduplication.",
-            ),
+            ("ContentBasedDeduplication", "false", "Unknown Attribute ContentBasedDeduplication."),
             (
                 "DeduplicationScope",
                 "queue",
@@ -531,22 +444,10 @@ mod tests {
             ),
             ("QueueArn", "x", "Unknown Attribute QueueArn."),
         ] {
-            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, value)])
-                .err()
-                .unwrap();
-            assert_eq!(
-                (error.kind, error.text()),
-                (Kind::InvalidAttributeName, text)
-            );
+            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, value)]).err().unwrap();
+            assert_eq!((error.kind, error.text()), (Kind::InvalidAttributeName, text));
         }
-        let error = set(
-            &caller,
-            &Limits::UNLIMITED,
-            "q.fifo",
-            &[("FifoQueue", "false")],
-        )
-        .err()
-        .unwrap();
+        let error = set(&caller, &Limits::UNLIMITED, "q.fifo", &[("FifoQueue", "false")]).err().unwrap();
         assert_eq!(
             error.text(),
             "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
@@ -556,10 +457,7 @@ mod tests {
     #[test]
     fn one_kind_of_encryption_at_a_time() {
         let caller = Caller::for_tests();
-        let kms = [
-            ("KmsMasterKeyId", "k"),
-            ("KmsDataKeyReusePeriodSeconds", "6000"),
-        ];
+        let kms = [("KmsMasterKeyId", "k"), ("KmsDataKeyReusePeriodSeconds", "6000")];
         let mut draft = set(&caller, &Limits::UNLIMITED, "q", &kms).unwrap();
         let expect = |draft: &Draft<'_>, key: Option<&str>, reuse: Option<&str>, managed: &str| {
             assert_eq!(draft.get("KmsMasterKeyId").as_deref(), key);
@@ -567,21 +465,10 @@ mod tests {
             assert_eq!(draft.get("SqsManagedSseEnabled").as_deref(), Some(managed));
         };
         expect(&draft, Some("k"), Some("6000"), "false");
-        draft
-            .set(&map(&[
-                ("KmsMasterKeyId", ""),
-                ("KmsDataKeyReusePeriodSeconds", "300"),
-            ]))
-            .unwrap();
+        draft.set(&map(&[("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "300")])).unwrap();
         expect(&draft, None, None, "false");
         let both = [("KmsMasterKeyId", "k"), ("SqsManagedSseEnabled", "true")];
-        assert_eq!(
-            set(&caller, &Limits::UNLIMITED, "q", &both)
-                .err()
-                .unwrap()
-                .kind,
-            Kind::InvalidAttributeName
-        );
+        assert_eq!(set(&caller, &Limits::UNLIMITED, "q", &both).err().unwrap().kind, Kind::InvalidAttributeName);
     }
 
     #[test]
@@ -589,10 +476,7 @@ mod tests {
         let caller = Caller::for_tests();
         let alone = [("FifoThroughputLimit", "perMessageGroupId")];
         assert!(set(&caller, &Limits::UNLIMITED, "q.fifo", &alone).is_err());
-        let both = [
-            ("FifoThroughputLimit", "perMessageGroupId"),
-            ("DeduplicationScope", "messageGroup"),
-        ];
+        let both = [("FifoThroughputLimit", "perMessageGroupId"), ("DeduplicationScope", "messageGroup")];
         assert!(set(&caller, &Limits::UNLIMITED, "q.fifo", &both).is_ok());
     }
 
@@ -612,25 +496,10 @@ mod tests {
     #[test]
     fn settings_and_block_come_back() {
         let caller = Caller::for_tests();
-        let pairs = [
-            ("ContentBasedDeduplication", "True"),
-            ("DelaySeconds", "7"),
-            ("Policy", "{\"a\":1}"),
-        ];
-        let settings = set(&caller, &Limits::UNLIMITED, "q.fifo", &pairs)
-            .unwrap()
-            .into_settings();
-        let draft = Draft::of(
-            &caller,
-            &Config::local(),
-            &Limits::UNLIMITED,
-            "q.fifo",
-            settings,
-        );
-        assert_eq!(
-            draft.get("ContentBasedDeduplication").as_deref(),
-            Some("true")
-        );
+        let pairs = [("ContentBasedDeduplication", "True"), ("DelaySeconds", "7"), ("Policy", "{\"a\":1}")];
+        let settings = set(&caller, &Limits::UNLIMITED, "q.fifo", &pairs).unwrap().into_settings();
+        let draft = Draft::of(&caller, &Config::local(), &Limits::UNLIMITED, "q.fifo", settings);
+        assert_eq!(draft.get("ContentBasedDeduplication").as_deref(), Some("true"));
         assert_eq!(draft.get("DelaySeconds").as_deref(), Some("7"));
         assert_eq!(draft.get("Policy").as_deref(), Some("{\"a\":1}"));
     }

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use powerqueue_engine::QueueSettings;
+use powerqueue_engine::{Millis, QueueSettings};
 use powerqueue_interop::{Protocol, blocks};
 use serde::{Deserialize, Serialize};
+
+/// How long a changed attribute takes to apply.
+const PROPAGATION: Millis = Millis::from_secs(60);
 
 /// SQS's own settings of a queue. The default is that of a queue which another protocol or mere use made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub struct Block {
     pub content_based_deduplication: bool,
     #[serde(skip_serializing_if = "is_false")]
     pub deduplicate_by_group: bool,
+    /// From when on the scope above applies, in milliseconds; until then the other one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope_from: Option<u64>,
     #[serde(skip_serializing_if = "is_false")]
     pub throughput_by_group: bool,
 }
@@ -43,18 +49,27 @@ impl Block {
     /// The block of a queue. One that cannot be read counts as none: the queue stays usable.
     pub fn of(settings: &QueueSettings) -> Self {
         let stored = blocks::get(&settings.protocol, Protocol::Sqs);
-        stored
-            .and_then(|block| serde_json::from_slice(&block).ok())
-            .unwrap_or_default()
+        stored.and_then(|block| serde_json::from_slice(&block).ok()).unwrap_or_default()
+    }
+
+    /// Whether each group deduplicates by itself at that time.
+    pub fn deduplicates_by_group(&self, now: Millis) -> bool {
+        let applies = self.scope_from.is_none_or(|from| from <= now.0);
+        self.deduplicate_by_group == applies
+    }
+
+    /// Changes the scope of deduplication of a queue that is in use. The real service takes up to a minute to apply a
+    /// changed attribute, and what is sent meanwhile is deduplicated as before; recorded tests rely on it.
+    pub fn set_deduplicate_by_group(&mut self, by_group: bool, now: Millis) {
+        if by_group != self.deduplicate_by_group {
+            self.deduplicate_by_group = by_group;
+            self.scope_from = Some(now.plus(PROPAGATION).0);
+        }
     }
 
     /// Puts the block into the settings, beside those of other protocols.
     pub fn store(&self, settings: &mut QueueSettings) {
-        let block = if *self == Self::default() {
-            Vec::new()
-        } else {
-            serde_json::to_vec(self).unwrap_or_default()
-        };
+        let block = if *self == Self::default() { Vec::new() } else { serde_json::to_vec(self).unwrap_or_default() };
         settings.protocol = blocks::set(&settings.protocol, Protocol::Sqs, &block);
     }
 }
@@ -68,32 +83,27 @@ mod tests {
         let mut settings = QueueSettings::default();
         Block::default().store(&mut settings);
         assert!(settings.protocol.is_empty());
-        let block = Block {
-            kms_key: Some("k".into()),
-            deduplicate_by_group: true,
-            ..Block::default()
-        };
+        let block = Block { kms_key: Some("k".into()), deduplicate_by_group: true, ..Block::default() };
         block.store(&mut settings);
         assert_eq!(Block::of(&settings), block);
     }
 
     #[test]
+    fn a_changed_scope_applies_after_a_minute() {
+        let mut block = Block::default();
+        block.set_deduplicate_by_group(true, Millis(1000));
+        assert!(!block.deduplicates_by_group(Millis(60_999)) && block.deduplicates_by_group(Millis(61_000)));
+        let new = Block { deduplicate_by_group: true, ..Block::default() };
+        assert!(new.deduplicates_by_group(Millis(0)));
+    }
+
+    #[test]
     fn another_protocols_block_is_neither_read_nor_lost() {
         let foreign = blocks::set(&[], Protocol::AzureQueue, b"\x00\xff");
-        let mut settings = QueueSettings {
-            protocol: foreign,
-            ..QueueSettings::default()
-        };
+        let mut settings = QueueSettings { protocol: foreign, ..QueueSettings::default() };
         assert_eq!(Block::of(&settings), Block::default());
-        Block {
-            managed_sse_off: true,
-            ..Block::default()
-        }
-        .store(&mut settings);
-        assert_eq!(
-            blocks::get(&settings.protocol, Protocol::AzureQueue).as_deref(),
-            Some(&b"\x00\xff"[..])
-        );
+        Block { managed_sse_off: true, ..Block::default() }.store(&mut settings);
+        assert_eq!(blocks::get(&settings.protocol, Protocol::AzureQueue).as_deref(), Some(&b"\x00\xff"[..]));
         settings.protocol = b"no blocks at all".to_vec();
         assert_eq!(Block::of(&settings), Block::default());
     }

@@ -68,6 +68,7 @@ impl Fault {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Row {
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test that holds the table to its order"))]
     kind: Kind,
     /// The JSON protocol's name.
     pub shape: &'static str,
@@ -81,26 +82,9 @@ pub struct Row {
     text: &'static str,
 }
 
-const fn row(
-    kind: Kind,
-    shape: &'static str,
-    code: &'static str,
-    status: u16,
-    text: &'static str,
-) -> Row {
-    let fault = if status < 500 {
-        Fault::Sender
-    } else {
-        Fault::Receiver
-    };
-    Row {
-        kind,
-        shape,
-        code,
-        status,
-        fault,
-        text,
-    }
+const fn row(kind: Kind, shape: &'static str, code: &'static str, status: u16, text: &'static str) -> Row {
+    let fault = if status < 500 { Fault::Sender } else { Fault::Receiver };
+    Row { kind, shape, code, status, fault, text }
 }
 
 #[rustfmt::skip]
@@ -159,18 +143,12 @@ impl Error {
 
     /// An error with a text of its own.
     pub fn new(kind: Kind, text: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            kind,
-            text: Some(text.into()),
-        }
+        Self { kind, text: Some(text.into()) }
     }
 
     /// A parameter that is not there.
     pub fn missing(name: &str) -> Self {
-        Self::new(
-            Kind::MissingParameter,
-            format!("The request must contain the parameter {name}."),
-        )
+        Self::new(Kind::MissingParameter, format!("The request must contain the parameter {name}."))
     }
 
     /// A parameter whose value is refused.
@@ -181,10 +159,7 @@ impl Error {
 
     /// A queue attribute whose value is refused.
     pub fn attribute(name: &str) -> Self {
-        Self::new(
-            Kind::InvalidAttributeValue,
-            format!("Invalid value for the parameter {name}."),
-        )
+        Self::new(Kind::InvalidAttributeValue, format!("Invalid value for the parameter {name}."))
     }
 
     /// A body that is not what its protocol promises.
@@ -194,9 +169,7 @@ impl Error {
 
     /// A message above its queue's size.
     pub fn too_large(limit: u64) -> Self {
-        let text = format!(
-            "One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes."
-        );
+        let text = format!("One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes.");
         Self::new(Kind::InvalidParameterValue, text)
     }
 
@@ -230,9 +203,8 @@ impl From<EngineError> for Error {
             E::LeaseLost | E::NotLeased => return Self::of(Kind::MessageNotInflight),
             E::TooLarge { limit, .. } => return Self::too_large(*limit),
             E::AlreadyExists(what) => {
-                let text = format!(
-                    "A queue already exists with the same name and a different value for attribute {what}"
-                );
+                let text =
+                    format!("A queue already exists with the same name and a different value for attribute {what}");
                 return Self::new(Kind::QueueNameExists, text);
             }
             E::QueueFull { .. }
@@ -253,8 +225,8 @@ impl From<NodeError> for Error {
     fn from(error: NodeError) -> Self {
         match error {
             NodeError::Engine(error) => error.into(),
+            NodeError::TooLarge => Self::of(Kind::RequestEntityTooLarge),
             NodeError::Full | NodeError::Unavailable => Self::of(Kind::ServiceUnavailable),
-            NodeError::TooLarge => Self::of(Kind::InvalidParameterValue),
             NodeError::Unreadable => Self::of(Kind::InternalError),
         }
     }

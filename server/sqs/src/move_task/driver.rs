@@ -15,7 +15,7 @@ use crate::ids;
 use crate::service::{Shared, Sqs};
 
 /// How many messages one step moves at most.
-const STEP: u64 = 100;
+const STEP: usize = 100;
 /// How often a second a task with a rate takes a step.
 const STEPS_A_SECOND: u64 = 10;
 /// How long a task waits for a target that has no room.
@@ -29,13 +29,14 @@ const NO_SOURCE: &str = "CouldNotDetermineMessageSource";
 pub(crate) struct Movers(Mutex<HashSet<(TenantId, String)>>);
 
 impl Sqs {
-    /// Goes on with the tasks that were running when the service stopped. Called once after start, with every tenant.
-    pub fn resume(&self, tenants: impl IntoIterator<Item = Tenant>) {
-        for tenant in tenants {
-            let shared = self.shared();
+    /// Goes on with the move tasks that were running when the service stopped. Called once after start, in a tokio
+    /// runtime.
+    pub fn resume(&self) {
+        let shared = self.shared();
+        for (_, tenant) in shared.node.tenants() {
             let tasks = shared.node.view(&tenant, |tx| running(tx, tenant.id));
             for (key, _) in tasks {
-                shared.movers.drive(shared, tenant.clone(), key.to_string());
+                shared.movers.drive(shared, tenant, key.to_string());
             }
         }
     }
@@ -52,10 +53,7 @@ impl Movers {
 
 async fn drive(shared: Arc<Shared>, tenant: Tenant, key: String) {
     while !shared.node.draining() {
-        let step = shared
-            .node
-            .run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key))
-            .await;
+        let step = shared.node.run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key)).await;
         let pause = match step {
             Ok(Ok(Next::Done)) => break,
             Ok(Ok(Next::After(pause))) => pause,
@@ -78,9 +76,7 @@ enum Next {
 
 /// One step: moves some messages and writes down that it did, in one transaction.
 fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
-    let stored = tx
-        .document(tenant, key)
-        .and_then(|document| Task::decode(&document));
+    let stored = tx.document(tenant, key).and_then(|document| Task::decode(&document));
     let Some(mut task) = stored.filter(|task| task.status == Status::Running) else {
         return Ok(Next::Done);
     };
@@ -91,10 +87,7 @@ fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
             task.moved += count;
             Next::After(pause)
         }
-        Moved::Blocked(count) => {
-            task.moved += count;
-            Next::After(RETRY)
-        }
+        Moved::Blocked => Next::After(RETRY),
         Moved::Nothing => {
             task.status = Status::Completed;
             Next::Done
@@ -111,84 +104,46 @@ fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
 }
 
 /// How many messages a step moves, and how long the task rests after it.
-fn pace(rate: Option<u64>) -> (u64, Duration) {
+fn pace(rate: Option<u64>) -> (usize, Duration) {
     match rate {
         None => (STEP, Duration::ZERO),
         Some(rate) => {
             let batch = (rate / STEPS_A_SECOND).max(1);
-            (batch, Duration::from_millis(batch * 1000 / rate.max(1)))
+            (batch as usize, Duration::from_millis(batch * 1000 / rate.max(1)))
         }
     }
 }
 
 enum Moved {
     Some(u64),
-    /// So many, and then a target had no room.
-    Blocked(u64),
+    /// The target has no room now.
+    Blocked,
     Nothing,
     Failed(&'static str),
 }
 
-fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: u64) -> Moved {
-    let source = QueueId(task.source_queue);
-    if tx.queue(tenant, source).is_err() {
-        return Moved::Failed(NO_QUEUE);
-    }
-    let mut targets = Targets::default();
-    if let Some(destination) = &task.destination {
-        match look_up(tx, tenant, destination) {
-            Some(queue) => targets.all = Some(queue),
-            None => return Moved::Failed(NO_QUEUE),
-        }
-    }
-    let max = usize::try_from(batch).unwrap_or(usize::MAX);
-    let offered = tx.move_ready(source, max, &mut |tx, message| {
-        targets.target(tx, tenant, message)
+fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: usize) -> Moved {
+    let mut refusal = None;
+    let moved = tx.move_ready(QueueId(task.source_queue), batch, &mut |tx, message| {
+        let target = target(tx, tenant, task, message).map_err(|reason| refusal = Some(reason)).ok()?;
+        Some((target, ids::random()))
     });
-    match (offered, targets.failure) {
+    match (moved, refusal) {
+        // What moved is written down first; the next step meets the refusal again.
+        (Ok(count), _) if count > 0 => Moved::Some(count as u64),
+        (Ok(_), Some(reason)) => Moved::Failed(reason),
+        (Ok(_), None) => Moved::Nothing,
         (Err(EngineError::NotFound), _) => Moved::Failed(NO_QUEUE),
-        (Err(_), _) => Moved::Blocked(0),
-        // What moved in this step is written down first; the next step meets the same message and fails then.
-        (Ok(0), Some(reason)) => Moved::Failed(reason),
-        (Ok(0), None) => Moved::Nothing,
-        (Ok(moved), _) => Moved::Some(moved as u64),
+        (Err(_), _) => Moved::Blocked,
     }
 }
 
-fn look_up(tx: &Tx<'_>, tenant: TenantId, arn: &str) -> Option<QueueId> {
-    Arn::parse(arn).and_then(|arn| tx.find_queue(tenant, &arn.name))
-}
-
-/// Where messages go.
-#[derive(Default)]
-struct Targets {
-    /// The one destination, or none for each message's own source.
-    all: Option<QueueId>,
-    failure: Option<&'static str>,
-}
-
-impl Targets {
-    fn target(
-        &mut self,
-        tx: &Tx<'_>,
-        tenant: TenantId,
-        message: &Movable,
-    ) -> Option<(QueueId, u128)> {
-        let queue = match self.all {
-            Some(queue) => Ok(queue),
-            None => source(message).and_then(|arn| look_up(tx, tenant, arn).ok_or(NO_QUEUE)),
-        };
-        self.failure = queue.err();
-        Some((queue.ok()?, ids::random()))
-    }
-}
-
-/// The queue that a dead-lettered message came from.
-fn source(message: &Movable) -> Result<&str, &'static str> {
-    let overlay = message.overlay.as_ref();
-    overlay
-        .and_then(|overlay| overlay.dead_letter_source.as_deref())
-        .ok_or(NO_SOURCE)
+/// Where a message goes: to the task's destination, or back to where it died.
+fn target(tx: &Tx<'_>, tenant: TenantId, task: &Task, message: &Movable) -> Result<QueueId, &'static str> {
+    let source = message.overlay.as_ref().and_then(|overlay| overlay.dead_letter_source.as_deref());
+    let arn = task.destination.as_deref().or(source).ok_or(NO_SOURCE)?;
+    let name = Arn::parse(arn).ok_or(NO_SOURCE)?.name;
+    tx.find_queue(tenant, &name).ok_or(NO_QUEUE)
 }
 
 #[cfg(test)]
@@ -201,14 +156,5 @@ mod tests {
         assert_eq!(pace(Some(1)), (1, Duration::from_secs(1)));
         assert_eq!(pace(Some(500)), (50, Duration::from_millis(100)));
         assert_eq!(pace(Some(15)), (1, Duration::from_millis(66)));
-    }
-
-    #[test]
-    fn a_message_without_a_source_fails_a_task_that_needs_it() {
-        let message = Movable {
-            seq: powerqueue_engine::Seq(1),
-            overlay: None,
-        };
-        assert_eq!(source(&message), Err(NO_SOURCE));
     }
 }

@@ -62,10 +62,7 @@ impl Reply {
 
     /// The answer of an action that has none.
     pub fn done() -> Self {
-        Self {
-            fields: Vec::new(),
-            empty: true,
-        }
+        Self { fields: Vec::new(), empty: true }
     }
 
     /// With a field that has the same name in both protocols.
@@ -121,9 +118,7 @@ impl Serialize for Value {
             Self::Number(number) => serializer.serialize_u64(*number),
             Self::Flag(flag) => serializer.serialize_bool(*flag),
             Self::List(items) => serializer.collect_seq(items),
-            Self::Map { entries, .. } => {
-                serializer.collect_map(entries.iter().map(|(k, v)| (k, v)))
-            }
+            Self::Map { entries, .. } => serializer.collect_map(entries.iter().map(|(k, v)| (k, v))),
             Self::Structure(reply) => reply.serialize(serializer),
         }
     }

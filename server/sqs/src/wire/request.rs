@@ -13,96 +13,29 @@ type Attributes = BTreeMap<String, AttributeValue>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Request {
-    AddPermission {
-        queue: QueueUrl,
-        label: String,
-        accounts: Vec<String>,
-        actions: Vec<String>,
-    },
-    CancelMessageMoveTask {
-        handle: String,
-    },
-    ChangeMessageVisibility {
-        queue: QueueUrl,
-        handle: String,
-        timeout: i64,
-    },
-    ChangeMessageVisibilityBatch {
-        queue: QueueUrl,
-        entries: Vec<VisibilityEntry>,
-    },
-    CreateQueue {
-        name: String,
-        attributes: TextMap,
-        tags: TextMap,
-    },
-    DeleteMessage {
-        queue: QueueUrl,
-        handle: String,
-    },
-    DeleteMessageBatch {
-        queue: QueueUrl,
-        entries: Vec<DeleteEntry>,
-    },
-    DeleteQueue {
-        queue: QueueUrl,
-    },
-    GetQueueAttributes {
-        queue: QueueUrl,
-        names: Vec<String>,
-    },
-    GetQueueUrl {
-        name: String,
-        owner: Option<String>,
-    },
-    ListDeadLetterSourceQueues {
-        queue: QueueUrl,
-        page: Page,
-    },
-    ListMessageMoveTasks {
-        source: String,
-        max: Option<i64>,
-    },
-    ListQueues {
-        prefix: String,
-        page: Page,
-    },
-    ListQueueTags {
-        queue: QueueUrl,
-    },
-    PurgeQueue {
-        queue: QueueUrl,
-    },
+    AddPermission { queue: QueueUrl, label: String, accounts: Vec<String>, actions: Vec<String> },
+    CancelMessageMoveTask { handle: String },
+    ChangeMessageVisibility { queue: QueueUrl, handle: String, timeout: i64 },
+    ChangeMessageVisibilityBatch { queue: QueueUrl, entries: Vec<VisibilityEntry> },
+    CreateQueue { name: String, attributes: TextMap, tags: TextMap },
+    DeleteMessage { queue: QueueUrl, handle: String },
+    DeleteMessageBatch { queue: QueueUrl, entries: Vec<DeleteEntry> },
+    DeleteQueue { queue: QueueUrl },
+    GetQueueAttributes { queue: QueueUrl, names: Vec<String> },
+    GetQueueUrl { name: String, owner: Option<String> },
+    ListDeadLetterSourceQueues { queue: QueueUrl, page: Page },
+    ListMessageMoveTasks { source: String, max: Option<i64> },
+    ListQueues { prefix: String, page: Page },
+    ListQueueTags { queue: QueueUrl },
+    PurgeQueue { queue: QueueUrl },
     ReceiveMessage(Receive),
-    RemovePermission {
-        queue: QueueUrl,
-        label: String,
-    },
-    SendMessage {
-        queue: QueueUrl,
-        message: Outgoing,
-    },
-    SendMessageBatch {
-        queue: QueueUrl,
-        entries: Vec<SendEntry>,
-    },
-    SetQueueAttributes {
-        queue: QueueUrl,
-        attributes: TextMap,
-    },
-    StartMessageMoveTask {
-        source: String,
-        destination: Option<String>,
-        rate: Option<i64>,
-    },
-    TagQueue {
-        queue: QueueUrl,
-        tags: TextMap,
-    },
-    UntagQueue {
-        queue: QueueUrl,
-        keys: Vec<String>,
-    },
+    RemovePermission { queue: QueueUrl, label: String },
+    SendMessage { queue: QueueUrl, message: Outgoing },
+    SendMessageBatch { queue: QueueUrl, entries: Vec<SendEntry> },
+    SetQueueAttributes { queue: QueueUrl, attributes: TextMap },
+    StartMessageMoveTask { source: String, destination: Option<String>, rate: Option<i64> },
+    TagQueue { queue: QueueUrl, tags: TextMap },
+    UntagQueue { queue: QueueUrl, keys: Vec<String> },
     GetCallerIdentity,
 }
 
@@ -191,57 +124,28 @@ impl Action {
     }
 }
 
-const QUEUE_URL: Field = Field {
-    name: "QueueUrl",
-    shape: Shape::Scalar,
-};
+const QUEUE_URL: Field = Field { name: "QueueUrl", shape: Shape::Scalar };
 const MESSAGE_ATTRIBUTE: &[Field] = &[
     scalar("DataType"),
     scalar("StringValue"),
     scalar("BinaryValue"),
-    Field {
-        name: "StringListValues",
-        shape: Shape::List(&["StringListValue"]),
-    },
-    Field {
-        name: "BinaryListValues",
-        shape: Shape::List(&["BinaryListValue"]),
-    },
+    Field { name: "StringListValues", shape: Shape::List(&["StringListValue"]) },
+    Field { name: "BinaryListValues", shape: Shape::List(&["BinaryListValue"]) },
 ];
-const ATTRIBUTES: Field = Field {
-    name: "Attributes",
-    shape: Shape::Map {
-        tags: &["Attribute"],
-        key: "Name",
-    },
-};
-const MESSAGE_ATTRIBUTES: Field = Field {
-    name: "MessageAttributes",
-    shape: Shape::StructMap {
-        tag: "MessageAttribute",
-        fields: MESSAGE_ATTRIBUTE,
-    },
-};
+const ATTRIBUTES: Field = Field { name: "Attributes", shape: Shape::Map { tags: &["Attribute"], key: "Name" } };
+const MESSAGE_ATTRIBUTES: Field =
+    Field { name: "MessageAttributes", shape: Shape::StructMap { tag: "MessageAttribute", fields: MESSAGE_ATTRIBUTE } };
 const SYSTEM_ATTRIBUTES: Field = Field {
     name: "MessageSystemAttributes",
-    shape: Shape::StructMap {
-        tag: "MessageSystemAttribute",
-        fields: MESSAGE_ATTRIBUTE,
-    },
+    shape: Shape::StructMap { tag: "MessageSystemAttribute", fields: MESSAGE_ATTRIBUTE },
 };
 
 const fn scalar(name: &'static str) -> Field {
-    Field {
-        name,
-        shape: Shape::Scalar,
-    }
+    Field { name, shape: Shape::Scalar }
 }
 
 const fn entries(tag: &'static str, fields: &'static [Field]) -> Field {
-    Field {
-        name: "Entries",
-        shape: Shape::Structs { tag, fields },
-    }
+    Field { name: "Entries", shape: Shape::Structs { tag, fields } }
 }
 
 /// Every action there is. A name outside it is `InvalidAction`.
@@ -251,14 +155,8 @@ const ACTIONS: &[Action] = &[
         fields: &[
             QUEUE_URL,
             scalar("Label"),
-            Field {
-                name: "AWSAccountIds",
-                shape: Shape::List(&["AWSAccountId"]),
-            },
-            Field {
-                name: "Actions",
-                shape: Shape::List(&["ActionName"]),
-            },
+            Field { name: "AWSAccountIds", shape: Shape::List(&["AWSAccountId"]) },
+            Field { name: "Actions", shape: Shape::List(&["ActionName"]) },
         ],
         of_account: false,
         read: |p| {
@@ -274,27 +172,17 @@ const ACTIONS: &[Action] = &[
         name: "CancelMessageMoveTask",
         fields: &[scalar("TaskHandle")],
         of_account: false,
-        read: |p| {
-            Ok(Request::CancelMessageMoveTask {
-                handle: p.required("TaskHandle")?,
-            })
-        },
+        read: |p| Ok(Request::CancelMessageMoveTask { handle: p.required("TaskHandle")? }),
     },
     Action {
         name: "ChangeMessageVisibility",
-        fields: &[
-            QUEUE_URL,
-            scalar("ReceiptHandle"),
-            scalar("VisibilityTimeout"),
-        ],
+        fields: &[QUEUE_URL, scalar("ReceiptHandle"), scalar("VisibilityTimeout")],
         of_account: false,
         read: |p| {
             Ok(Request::ChangeMessageVisibility {
                 queue: queue(p)?,
                 handle: p.required("ReceiptHandle")?,
-                timeout: p
-                    .integer("VisibilityTimeout")?
-                    .ok_or_else(|| Error::missing("VisibilityTimeout"))?,
+                timeout: p.integer("VisibilityTimeout")?.ok_or_else(|| Error::missing("VisibilityTimeout"))?,
             })
         },
     },
@@ -304,31 +192,19 @@ const ACTIONS: &[Action] = &[
             QUEUE_URL,
             entries(
                 "ChangeMessageVisibilityBatchRequestEntry",
-                &[
-                    scalar("Id"),
-                    scalar("ReceiptHandle"),
-                    scalar("VisibilityTimeout"),
-                ],
+                &[scalar("Id"), scalar("ReceiptHandle"), scalar("VisibilityTimeout")],
             ),
         ],
         of_account: false,
         read: |p| {
             let queue = queue(p)?;
-            let entries = batch(
-                p,
-                "ChangeMessageVisibilityBatchRequestEntry",
-                |p, missing| {
-                    Ok(VisibilityEntry {
-                        id: p.text("Id")?.ok_or_else(|| missing("Id"))?,
-                        handle: p
-                            .text("ReceiptHandle")?
-                            .ok_or_else(|| missing("ReceiptHandle"))?,
-                        timeout: p
-                            .integer("VisibilityTimeout")?
-                            .ok_or_else(|| missing("VisibilityTimeout"))?,
-                    })
-                },
-            )?;
+            let entries = batch(p, "ChangeMessageVisibilityBatchRequestEntry", |p, missing| {
+                Ok(VisibilityEntry {
+                    id: p.text("Id")?.ok_or_else(|| missing("Id"))?,
+                    handle: p.text("ReceiptHandle")?.ok_or_else(|| missing("ReceiptHandle"))?,
+                    timeout: p.integer("VisibilityTimeout")?.ok_or_else(|| missing("VisibilityTimeout"))?,
+                })
+            })?;
             Ok(Request::ChangeMessageVisibilityBatch { queue, entries })
         },
     },
@@ -337,13 +213,7 @@ const ACTIONS: &[Action] = &[
         fields: &[
             scalar("QueueName"),
             ATTRIBUTES,
-            Field {
-                name: "tags",
-                shape: Shape::Map {
-                    tags: &["Tag", "Tags"],
-                    key: "Key",
-                },
-            },
+            Field { name: "tags", shape: Shape::Map { tags: &["Tag", "Tags"], key: "Key" } },
         ],
         of_account: true,
         read: |p| {
@@ -358,31 +228,18 @@ const ACTIONS: &[Action] = &[
         name: "DeleteMessage",
         fields: &[QUEUE_URL, scalar("ReceiptHandle")],
         of_account: false,
-        read: |p| {
-            Ok(Request::DeleteMessage {
-                queue: queue(p)?,
-                handle: p.required("ReceiptHandle")?,
-            })
-        },
+        read: |p| Ok(Request::DeleteMessage { queue: queue(p)?, handle: p.required("ReceiptHandle")? }),
     },
     Action {
         name: "DeleteMessageBatch",
-        fields: &[
-            QUEUE_URL,
-            entries(
-                "DeleteMessageBatchRequestEntry",
-                &[scalar("Id"), scalar("ReceiptHandle")],
-            ),
-        ],
+        fields: &[QUEUE_URL, entries("DeleteMessageBatchRequestEntry", &[scalar("Id"), scalar("ReceiptHandle")])],
         of_account: false,
         read: |p| {
             let queue = queue(p)?;
             let entries = batch(p, "DeleteMessageBatchRequestEntry", |p, missing| {
                 Ok(DeleteEntry {
                     id: p.text("Id")?.ok_or_else(|| missing("Id"))?,
-                    handle: p
-                        .text("ReceiptHandle")?
-                        .ok_or_else(|| missing("ReceiptHandle"))?,
+                    handle: p.text("ReceiptHandle")?.ok_or_else(|| missing("ReceiptHandle"))?,
                 })
             })?;
             Ok(Request::DeleteMessageBatch { queue, entries })
@@ -396,20 +253,9 @@ const ACTIONS: &[Action] = &[
     },
     Action {
         name: "GetQueueAttributes",
-        fields: &[
-            QUEUE_URL,
-            Field {
-                name: "AttributeNames",
-                shape: Shape::List(&["AttributeName"]),
-            },
-        ],
+        fields: &[QUEUE_URL, Field { name: "AttributeNames", shape: Shape::List(&["AttributeName"]) }],
         of_account: false,
-        read: |p| {
-            Ok(Request::GetQueueAttributes {
-                queue: queue(p)?,
-                names: p.texts("AttributeNames")?,
-            })
-        },
+        read: |p| Ok(Request::GetQueueAttributes { queue: queue(p)?, names: p.texts("AttributeNames")? }),
     },
     Action {
         name: "GetQueueUrl",
@@ -417,48 +263,28 @@ const ACTIONS: &[Action] = &[
         of_account: false,
         read: |p| {
             let owner = p.text("QueueOwnerAWSAccountId")?.filter(|o| !o.is_empty());
-            Ok(Request::GetQueueUrl {
-                name: p.required("QueueName")?,
-                owner,
-            })
+            Ok(Request::GetQueueUrl { name: p.required("QueueName")?, owner })
         },
     },
     Action {
         name: "ListDeadLetterSourceQueues",
         fields: &[QUEUE_URL, scalar("NextToken"), scalar("MaxResults")],
         of_account: false,
-        read: |p| {
-            Ok(Request::ListDeadLetterSourceQueues {
-                queue: queue(p)?,
-                page: page(p)?,
-            })
-        },
+        read: |p| Ok(Request::ListDeadLetterSourceQueues { queue: queue(p)?, page: page(p)? }),
     },
     Action {
         name: "ListMessageMoveTasks",
         fields: &[scalar("SourceArn"), scalar("MaxResults")],
         of_account: false,
-        read: |p| {
-            Ok(Request::ListMessageMoveTasks {
-                source: p.required("SourceArn")?,
-                max: p.integer("MaxResults")?,
-            })
-        },
+        read: |p| Ok(Request::ListMessageMoveTasks { source: p.required("SourceArn")?, max: p.integer("MaxResults")? }),
     },
     Action {
         name: "ListQueues",
-        fields: &[
-            scalar("QueueNamePrefix"),
-            scalar("NextToken"),
-            scalar("MaxResults"),
-        ],
+        fields: &[scalar("QueueNamePrefix"), scalar("NextToken"), scalar("MaxResults")],
         of_account: true,
         read: |p| {
             let prefix = p.text("QueueNamePrefix")?.unwrap_or_default();
-            Ok(Request::ListQueues {
-                prefix,
-                page: page(p)?,
-            })
+            Ok(Request::ListQueues { prefix, page: page(p)? })
         },
     },
     Action {
@@ -477,18 +303,9 @@ const ACTIONS: &[Action] = &[
         name: "ReceiveMessage",
         fields: &[
             QUEUE_URL,
-            Field {
-                name: "AttributeNames",
-                shape: Shape::List(&["AttributeName"]),
-            },
-            Field {
-                name: "MessageSystemAttributeNames",
-                shape: Shape::List(&["MessageSystemAttributeName"]),
-            },
-            Field {
-                name: "MessageAttributeNames",
-                shape: Shape::List(&["MessageAttributeName"]),
-            },
+            Field { name: "AttributeNames", shape: Shape::List(&["AttributeName"]) },
+            Field { name: "MessageSystemAttributeNames", shape: Shape::List(&["MessageSystemAttributeName"]) },
+            Field { name: "MessageAttributeNames", shape: Shape::List(&["MessageAttributeName"]) },
             scalar("MaxNumberOfMessages"),
             scalar("VisibilityTimeout"),
             scalar("WaitTimeSeconds"),
@@ -513,12 +330,7 @@ const ACTIONS: &[Action] = &[
         name: "RemovePermission",
         fields: &[QUEUE_URL, scalar("Label")],
         of_account: false,
-        read: |p| {
-            Ok(Request::RemovePermission {
-                queue: queue(p)?,
-                label: p.required("Label")?,
-            })
-        },
+        read: |p| Ok(Request::RemovePermission { queue: queue(p)?, label: p.required("Label")? }),
     },
     Action {
         name: "SendMessage",
@@ -534,10 +346,7 @@ const ACTIONS: &[Action] = &[
         of_account: false,
         read: |p| {
             let message = outgoing(p, &Error::missing)?;
-            Ok(Request::SendMessage {
-                queue: queue(p)?,
-                message,
-            })
+            Ok(Request::SendMessage { queue: queue(p)?, message })
         },
     },
     Action {
@@ -561,10 +370,7 @@ const ACTIONS: &[Action] = &[
         read: |p| {
             let queue = queue(p)?;
             let entries = batch(p, "SendMessageBatchRequestEntry", |p, missing| {
-                Ok(SendEntry {
-                    id: p.text("Id")?.ok_or_else(|| missing("Id"))?,
-                    message: outgoing(p, missing)?,
-                })
+                Ok(SendEntry { id: p.text("Id")?.ok_or_else(|| missing("Id"))?, message: outgoing(p, missing)? })
             })?;
             Ok(Request::SendMessageBatch { queue, entries })
         },
@@ -575,19 +381,13 @@ const ACTIONS: &[Action] = &[
         of_account: false,
         read: |p| {
             let queue = queue(p)?;
-            let attributes = p
-                .text_map("Attributes")?
-                .ok_or_else(|| Error::missing("Attribute.Name"))?;
+            let attributes = p.text_map("Attributes")?.ok_or_else(|| Error::missing("Attribute.Name"))?;
             Ok(Request::SetQueueAttributes { queue, attributes })
         },
     },
     Action {
         name: "StartMessageMoveTask",
-        fields: &[
-            scalar("SourceArn"),
-            scalar("DestinationArn"),
-            scalar("MaxNumberOfMessagesPerSecond"),
-        ],
+        fields: &[scalar("SourceArn"), scalar("DestinationArn"), scalar("MaxNumberOfMessagesPerSecond")],
         of_account: false,
         read: |p| {
             Ok(Request::StartMessageMoveTask {
@@ -599,48 +399,20 @@ const ACTIONS: &[Action] = &[
     },
     Action {
         name: "TagQueue",
-        fields: &[
-            QUEUE_URL,
-            Field {
-                name: "Tags",
-                shape: Shape::Map {
-                    tags: &["Tag", "Tags"],
-                    key: "Key",
-                },
-            },
-        ],
+        fields: &[QUEUE_URL, Field { name: "Tags", shape: Shape::Map { tags: &["Tag", "Tags"], key: "Key" } }],
         of_account: false,
         read: |p| {
             let queue = queue(p)?;
-            Ok(Request::TagQueue {
-                queue,
-                tags: p.text_map("Tags")?.ok_or_else(|| Error::missing("Tags"))?,
-            })
+            Ok(Request::TagQueue { queue, tags: p.text_map("Tags")?.ok_or_else(|| Error::missing("Tags"))? })
         },
     },
     Action {
         name: "UntagQueue",
-        fields: &[
-            QUEUE_URL,
-            Field {
-                name: "TagKeys",
-                shape: Shape::List(&["TagKey", "TagKeys"]),
-            },
-        ],
+        fields: &[QUEUE_URL, Field { name: "TagKeys", shape: Shape::List(&["TagKey", "TagKeys"]) }],
         of_account: false,
-        read: |p| {
-            Ok(Request::UntagQueue {
-                queue: queue(p)?,
-                keys: p.texts("TagKeys")?,
-            })
-        },
+        read: |p| Ok(Request::UntagQueue { queue: queue(p)?, keys: p.texts("TagKeys")? }),
     },
-    Action {
-        name: "GetCallerIdentity",
-        fields: &[],
-        of_account: true,
-        read: |_| Ok(Request::GetCallerIdentity),
-    },
+    Action { name: "GetCallerIdentity", fields: &[], of_account: true, read: |_| Ok(Request::GetCallerIdentity) },
 ];
 
 fn queue(params: &mut Params) -> Result<QueueUrl, Error> {
@@ -652,10 +424,7 @@ fn queue(params: &mut Params) -> Result<QueueUrl, Error> {
 
 fn page(params: &mut Params) -> Result<Page, Error> {
     let token = params.text("NextToken")?.filter(|t| !t.is_empty());
-    Ok(Page {
-        max: params.integer("MaxResults")?,
-        token,
-    })
+    Ok(Page { max: params.integer("MaxResults")?, token })
 }
 
 fn outgoing(params: &mut Params, missing: &dyn Fn(&str) -> Error) -> Result<Outgoing, Error> {
@@ -677,10 +446,9 @@ fn batch<T>(
     read: impl Fn(&mut Params, &dyn Fn(&str) -> Error) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let entries = params.entries("Entries")?;
-    let entries = entries.into_iter().zip(1..).map(|(mut entry, place)| {
-        read(&mut entry, &|field| {
-            Error::missing(&format!("{tag}.{place}.{field}"))
-        })
-    });
+    let entries = entries
+        .into_iter()
+        .zip(1..)
+        .map(|(mut entry, place)| read(&mut entry, &|field| Error::missing(&format!("{tag}.{place}.{field}"))));
     entries.collect()
 }
