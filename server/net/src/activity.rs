@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
@@ -52,9 +51,8 @@ impl Activity {
         self.unread.store(true, Relaxed);
     }
 
-    /// Waits until there was no request for `limit`, counted from now at the earliest.
-    pub(crate) async fn idle(&self, limit: Duration) {
-        let from = Instant::now();
+    /// Waits until there was no request for `limit`.
+    pub(crate) async fn idle(&self, limit: std::time::Duration) {
         loop {
             let State {
                 in_flight, since, ..
@@ -64,7 +62,7 @@ impl Activity {
                 continue;
             }
             tokio::select! {
-                () = tokio::time::sleep_until(since.max(from) + limit) => return,
+                () = tokio::time::sleep_until(since + limit) => return,
                 () = self.changed.notified() => {}
             }
         }

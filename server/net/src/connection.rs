@@ -122,12 +122,8 @@ where
         _ = drain.signalled() => {}
     }
     connection.as_mut().graceful_shutdown();
-    // hyper waits for the rest of a header that it holds the beginning of; we wait only as long as for any header.
-    tokio::select! {
-        // Errors end the connection and concern nobody but the client.
-        _ = connection => {}
-        () = activity.idle(settings.deadlines.header) => settings.stats.refuse(Refusal::Header),
-    }
+    // Errors end the connection and concern nobody but the client.
+    let _ = connection.await;
 }
 
 async fn answer<H, F, B>(

@@ -238,7 +238,7 @@ async fn the_beginning_of_a_pipelined_header_does_not_hold_the_connection() {
         .unwrap();
     let answer = read_all(&mut stream).await;
     assert!(answer.ends_with("127.0.0.1|"), "{answer}");
-    assert_eq!(seconds(started), 130);
+    assert_eq!(seconds(started), 120);
 }
 
 #[tokio::test(start_paused = true)]
