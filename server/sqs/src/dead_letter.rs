@@ -3,7 +3,7 @@
 use powerqueue_engine::Tx;
 
 use crate::errors::Error;
-use crate::queues::PageRequest;
+use crate::queues::{PageRequest, SOURCES};
 use crate::service::Session;
 use crate::wire::{Page, QueueUrl, Reply};
 
@@ -13,8 +13,7 @@ impl Session<'_> {
         let page = PageRequest::read(page)?;
         let sources = |tx: &Tx<'_>, name: &str| self.sends_dead_to(tx, name, &queue.name);
         let found = self.names("", page.after.as_deref(), page.size + 1, sources);
-        // The service's model spells this one in lower case.
-        Ok(page.reply("queueUrls", found, |name| self.caller.queue_url(name)))
+        Ok(page.reply(SOURCES, found, |name| self.caller.queue_url(name)))
     }
 
     /// Whether any queue sends its dead messages there.

@@ -18,6 +18,8 @@ use crate::{move_task, redrive};
 
 /// The most that a page holds.
 const MAX_PAGE: usize = 1000;
+/// The list of dead-letter sources, which the service's model spells in lower case and has in every answer.
+pub(crate) const SOURCES: &str = "queueUrls";
 /// How many names are looked at under one hold of the lock.
 const SLICE: usize = 500;
 
@@ -173,7 +175,9 @@ impl PageRequest {
         names.truncate(self.size);
         let next = names.last().filter(|_| more && self.has_size).map(|name| URL_SAFE_NO_PAD.encode(&**name));
         let urls = names.iter().map(|name| Value::Text(url(name))).collect();
-        Reply::new().named(field, "QueueUrl", Value::List(urls)).maybe("NextToken", next)
+        let reply = Reply::new().named(field, "QueueUrl", Value::List(urls));
+        let reply = if field == SOURCES { reply.required() } else { reply };
+        reply.maybe("NextToken", next)
     }
 }
 

@@ -188,6 +188,8 @@ async fn dead_letters_keep_their_id_and_come_back_under_a_new_one() {
     let (url, dead, arn) = with_dead_letter(&service, &["a", "b"]).await;
     let sources = service.ok("ListDeadLetterSourceQueues", json!({ "QueueUrl": dead })).await;
     assert_eq!(sources, json!({ "queueUrls": [url] }));
+    let none = service.ok("ListDeadLetterSourceQueues", json!({ "QueueUrl": url })).await;
+    assert_eq!(none, json!({ "queueUrls": [] }));
     let all = json!({ "AttributeNames": ["All"], "VisibilityTimeout": 0 });
     let lying = service.take(&dead, all).await;
     assert!(lying[0]["Attributes"]["DeadLetterQueueSourceArn"].as_str().unwrap().ends_with(":q"));

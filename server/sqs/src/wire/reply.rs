@@ -20,6 +20,8 @@ pub struct Field {
     pub xml: &'static str,
     /// Its value.
     pub value: Value,
+    /// Whether the service's model has it in every answer, even when it is empty.
+    pub required: bool,
 }
 
 /// What a field holds.
@@ -72,7 +74,15 @@ impl Reply {
 
     /// With a field.
     pub fn named(mut self, json: &'static str, xml: &'static str, value: Value) -> Self {
-        self.fields.push(Field { json, xml, value });
+        self.fields.push(Field { json, xml, value, required: false });
+        self
+    }
+
+    /// With the last field shown even when it is empty.
+    pub fn required(mut self) -> Self {
+        if let Some(field) = self.fields.last_mut() {
+            field.required = true;
+        }
         self
     }
 
@@ -96,7 +106,7 @@ impl Reply {
 
     /// The fields that are shown.
     pub fn shown(&self) -> impl Iterator<Item = &Field> {
-        self.fields.iter().filter(|field| !field.value.is_empty())
+        self.fields.iter().filter(|field| field.required || !field.value.is_empty())
     }
 }
 
