@@ -45,7 +45,13 @@ impl Bodies {
         let id = self.next_id;
         self.next_id += 1;
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let slot = self.slots.insert(Body { id, position: PINNED, len, refs: 0, charge });
+        let slot = self.slots.insert(Body {
+            id,
+            position: PINNED,
+            len,
+            refs: 0,
+            charge,
+        });
         self.pinned.insert(slot, bytes);
         (slot, BodyId(id))
     }
@@ -53,7 +59,13 @@ impl Bodies {
     /// Takes in a body that the journal has, to which nothing refers yet.
     pub(crate) fn stored(&mut self, id: BodyId, at: BodyAt, charge: u32) -> u32 {
         self.next_id = self.next_id.max(id.0 + 1);
-        self.slots.insert(Body { id: id.0, position: at.position, len: at.len, refs: 0, charge })
+        self.slots.insert(Body {
+            id: id.0,
+            position: at.position,
+            len: at.len,
+            refs: 0,
+            charge,
+        })
     }
 
     pub(crate) fn add_ref(&mut self, slot: u32) {
@@ -71,7 +83,10 @@ impl Bodies {
             self.pinned.remove(&slot);
             Freed::Pinned(BodyId(body.id))
         } else {
-            Freed::Stored(BodyAt { position: body.position, len: body.len })
+            Freed::Stored(BodyAt {
+                position: body.position,
+                len: body.len,
+            })
         }
     }
 
@@ -86,13 +101,18 @@ impl Bodies {
 
     /// Whether `slot` still holds the body `id`.
     pub(crate) fn is(&self, slot: u32, id: BodyId) -> bool {
-        self.slots.get(slot).is_some_and(|body| body.refs > 0 && body.id == id.0)
+        self.slots
+            .get(slot)
+            .is_some_and(|body| body.refs > 0 && body.id == id.0)
     }
 
     /// Where the body in `slot` lies, if there is one and it is written.
     pub(crate) fn live_at(&self, slot: u32) -> Option<BodyAt> {
         let body = self.slots.get(slot)?;
-        (body.refs > 0 && body.position != PINNED).then_some(BodyAt { position: body.position, len: body.len })
+        (body.refs > 0 && body.position != PINNED).then_some(BodyAt {
+            position: body.position,
+            len: body.len,
+        })
     }
 
     /// No slot from here on is in use.
@@ -111,13 +131,19 @@ impl Bodies {
     /// Where it lies, once written.
     pub(crate) fn at(&self, slot: u32) -> Option<BodyAt> {
         let body = &self.slots[slot];
-        (body.position != PINNED).then_some(BodyAt { position: body.position, len: body.len })
+        (body.position != PINNED).then_some(BodyAt {
+            position: body.position,
+            len: body.len,
+        })
     }
 
     pub(crate) fn content(&self, slot: u32) -> Content {
         match (self.at(slot), self.pinned.get(&slot)) {
             (None, Some(bytes)) => Content::Pinned(bytes.clone()),
-            (at, _) => Content::Stored(at.unwrap_or(BodyAt { position: PINNED, len: 0 })),
+            (at, _) => Content::Stored(at.unwrap_or(BodyAt {
+                position: PINNED,
+                len: 0,
+            })),
         }
     }
 

@@ -28,14 +28,19 @@ pub(crate) struct DedupMemory {
 
 impl DedupMemory {
     pub(crate) fn get(&self, hash: u128, now: Millis) -> Option<&Remembered> {
-        self.ids.get(&hash).filter(|remembered| remembered.expires_at > now)
+        self.ids
+            .get(&hash)
+            .filter(|remembered| remembered.expires_at > now)
     }
 
     /// Remembers; gives back what an expired memory of the same id was charged.
     pub(crate) fn insert(&mut self, hash: u128, remembered: Remembered) -> u64 {
         self.order.push_back((remembered.expires_at, hash));
         self.charge += u64::from(remembered.charge);
-        let before = self.ids.insert(hash, remembered).map_or(0, |before| u64::from(before.charge));
+        let before = self
+            .ids
+            .insert(hash, remembered)
+            .map_or(0, |before| u64::from(before.charge));
         self.charge -= before;
         before
     }
@@ -48,8 +53,15 @@ impl DedupMemory {
                 Some(&(expires_at, hash)) if expires_at <= now => {
                     self.order.pop_front();
                     self.taken += 1;
-                    if self.ids.get(&hash).is_some_and(|remembered| remembered.expires_at <= now) {
-                        freed += self.ids.remove(&hash).map_or(0, |remembered| u64::from(remembered.charge));
+                    if self
+                        .ids
+                        .get(&hash)
+                        .is_some_and(|remembered| remembered.expires_at <= now)
+                    {
+                        freed += self
+                            .ids
+                            .remove(&hash)
+                            .map_or(0, |remembered| u64::from(remembered.charge));
                     }
                 }
                 _ => break,
@@ -69,16 +81,28 @@ impl DedupMemory {
     }
 
     /// Up to `limit` memories from the `from`-th on, and the number to go on with.
-    pub(crate) fn slice(&self, from: u64, limit: usize) -> (impl Iterator<Item = (u128, &Remembered)>, Option<u64>) {
-        let start = usize::try_from(from.saturating_sub(self.taken)).unwrap_or(usize::MAX).min(self.order.len());
+    pub(crate) fn slice(
+        &self,
+        from: u64,
+        limit: usize,
+    ) -> (impl Iterator<Item = (u128, &Remembered)>, Option<u64>) {
+        let start = usize::try_from(from.saturating_sub(self.taken))
+            .unwrap_or(usize::MAX)
+            .min(self.order.len());
         let end = (start + limit).min(self.order.len());
-        let slice = self.order.range(start..end).filter_map(|(expires_at, hash)| {
-            self.ids
-                .get(hash)
-                .filter(|remembered| remembered.expires_at == *expires_at)
-                .map(|remembered| (*hash, remembered))
-        });
-        (slice, (end < self.order.len()).then_some(self.taken + end as u64))
+        let slice = self
+            .order
+            .range(start..end)
+            .filter_map(|(expires_at, hash)| {
+                self.ids
+                    .get(hash)
+                    .filter(|remembered| remembered.expires_at == *expires_at)
+                    .map(|remembered| (*hash, remembered))
+            });
+        (
+            slice,
+            (end < self.order.len()).then_some(self.taken + end as u64),
+        )
     }
 
     /// Drops some memory of a queue that is being cleared; whether any is left.

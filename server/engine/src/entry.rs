@@ -109,6 +109,10 @@ impl Entry {
 mod tests {
     #[test]
     fn an_entry_is_at_most_80_bytes() {
-        assert!(size_of::<super::Entry>() <= 80, "{}", size_of::<super::Entry>());
+        assert!(
+            size_of::<super::Entry>() <= 80,
+            "{}",
+            size_of::<super::Entry>()
+        );
     }
 }

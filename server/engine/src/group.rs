@@ -22,7 +22,12 @@ pub(crate) struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        Self { name: Arc::from(""), head: NONE, tail: NONE, available_as: None }
+        Self {
+            name: Arc::from(""),
+            head: NONE,
+            tail: NONE,
+            available_as: None,
+        }
     }
 }
 
@@ -40,11 +45,20 @@ impl Groups {
     }
 
     /// Adds a message; it may arrive out of order (after a restart, or moved back).
-    pub(crate) fn insert(&mut self, groups: &mut Slab<Group>, entries: &mut Slab<Entry>, key: u32, name: &Arc<str>) {
+    pub(crate) fn insert(
+        &mut self,
+        groups: &mut Slab<Group>,
+        entries: &mut Slab<Entry>,
+        key: u32,
+        name: &Arc<str>,
+    ) {
         let slot = match self.by_name.get(name) {
             Some(&slot) => slot,
             None => {
-                let slot = groups.insert(Group { name: Arc::clone(name), ..Group::default() });
+                let slot = groups.insert(Group {
+                    name: Arc::clone(name),
+                    ..Group::default()
+                });
                 self.by_name.insert(Arc::clone(name), slot);
                 slot
             }
@@ -72,7 +86,12 @@ impl Groups {
 
     /// Takes a message out of its group; an empty group is forgotten.
     pub(crate) fn remove(&mut self, groups: &mut Slab<Group>, entries: &mut Slab<Entry>, key: u32) {
-        let Entry { group: slot, next, prev, .. } = entries[key];
+        let Entry {
+            group: slot,
+            next,
+            prev,
+            ..
+        } = entries[key];
         let group = &mut groups[slot];
         match prev {
             NONE => group.head = next,
@@ -96,7 +115,8 @@ impl Groups {
     pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
         let group = &mut groups[slot];
         let head = group.head;
-        let available = (head != NONE && entries[head].state == State::Ready).then(|| entries[head].seq);
+        let available =
+            (head != NONE && entries[head].state == State::Ready).then(|| entries[head].seq);
         if available == group.available_as {
             return;
         }

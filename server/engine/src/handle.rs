@@ -52,7 +52,11 @@ impl HandleKey {
         if !bool::from(self.tag(protocol, tenant, claim).ct_eq(tag)) {
             return None;
         }
-        let number = |from: usize, to: usize| claim[from..to].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        let number = |from: usize, to: usize| {
+            claim[from..to]
+                .iter()
+                .fold(0u64, |n, byte| n << 8 | u64::from(*byte))
+        };
         Some(Claim {
             queue: QueueId(number(0, 8)),
             seq: Seq(number(8, 16)),
@@ -80,7 +84,12 @@ mod tests {
     #[test]
     fn opens_only_for_its_protocol_and_tenant() {
         let key = HandleKey::new([7; 32]);
-        let claim = Claim { queue: QueueId(1 << 50), seq: Seq(3), delivery: 4, epoch: Epoch(5) };
+        let claim = Claim {
+            queue: QueueId(1 << 50),
+            seq: Seq(3),
+            delivery: 4,
+            epoch: Epoch(5),
+        };
         let handle = key.seal(1, TenantId(9), &claim);
         assert_eq!(key.open(1, TenantId(9), &handle), Some(claim));
         assert_eq!(key.open(2, TenantId(9), &handle), None);
@@ -91,7 +100,12 @@ mod tests {
     #[test]
     fn any_changed_or_missing_byte_is_refused() {
         let key = HandleKey::new([7; 32]);
-        let claim = Claim { queue: QueueId(1), seq: Seq(3), delivery: 4, epoch: Epoch(5) };
+        let claim = Claim {
+            queue: QueueId(1),
+            seq: Seq(3),
+            delivery: 4,
+            epoch: Epoch(5),
+        };
         let handle = key.seal(1, TenantId(9), &claim);
         for at in 0..handle.len() {
             let mut forged = handle;

@@ -27,7 +27,10 @@ impl Index {
     }
 
     pub(crate) fn insert(&mut self, seq: Seq, key: u32) {
-        let page = self.pages.entry(seq.0 >> BITS).or_insert_with(|| Box::new([NONE; PAGE]));
+        let page = self
+            .pages
+            .entry(seq.0 >> BITS)
+            .or_insert_with(|| Box::new([NONE; PAGE]));
         let place = &mut page[seq.0 as usize % PAGE];
         if *place == NONE {
             self.len += 1;
@@ -50,19 +53,25 @@ impl Index {
 
     /// Takes out the messages of the lowest page, at most 16.
     pub(crate) fn take_first_page(&mut self) -> impl Iterator<Item = u32> + use<> {
-        let page = self.pages.pop_first().map(|(_, page)| *page).unwrap_or([NONE; PAGE]);
+        let page = self
+            .pages
+            .pop_first()
+            .map(|(_, page)| *page)
+            .unwrap_or([NONE; PAGE]);
         self.len -= page.iter().filter(|key| **key != NONE).count();
         page.into_iter().filter(|key| *key != NONE)
     }
 
     /// Sequence numbers and keys from `from` on, in order.
     pub(crate) fn from(&self, from: Seq) -> impl Iterator<Item = (Seq, u32)> + '_ {
-        self.pages.range(from.0 >> BITS..).flat_map(move |(number, page)| {
-            page.iter().enumerate().filter_map(move |(offset, key)| {
-                let seq = Seq((number << BITS) + offset as u64);
-                (*key != NONE && seq >= from).then_some((seq, *key))
+        self.pages
+            .range(from.0 >> BITS..)
+            .flat_map(move |(number, page)| {
+                page.iter().enumerate().filter_map(move |(offset, key)| {
+                    let seq = Seq((number << BITS) + offset as u64);
+                    (*key != NONE && seq >= from).then_some((seq, *key))
+                })
             })
-        })
     }
 }
 

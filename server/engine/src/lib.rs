@@ -26,7 +26,9 @@ mod wheel;
 pub use error::{Error, Result};
 pub use handle::{HANDLE_BYTES, HandleKey};
 pub use ids::{BodyAt, BodyId, Epoch, Millis, OpNo, QueueId, ReceiverId, Seq, TenantId};
-pub use message::{Claim, Content, DedupKey, Delivery, NewMessage, Overlay, Receive, Sent, Settle, Stale};
+pub use message::{
+    Claim, Content, DedupKey, Delivery, NewMessage, Overlay, Receive, Sent, Settle, Stale,
+};
 pub use record::BadRecord;
 pub use settings::{DeadLetter, Dedup, GroupMode, Limits, QueueSettings};
 pub use shard::{Capture, Effect, GroupOut, Output, Recovery, Shard, Stats, StoredBody};

@@ -47,7 +47,10 @@ impl DedupKey {
         let digest = sha.finalize();
         let mut first = [0; 16];
         first.copy_from_slice(&digest[..16]);
-        Self { hash: u128::from_le_bytes(first), charge: 192 + u32::try_from(id.len()).unwrap_or(u32::MAX - 192) }
+        Self {
+            hash: u128::from_le_bytes(first),
+            charge: 192 + u32::try_from(id.len()).unwrap_or(u32::MAX - 192),
+        }
     }
 }
 

@@ -78,7 +78,14 @@ pub(crate) struct Grave {
 
 impl Default for Queue {
     fn default() -> Self {
-        Self::new(QueueId(0), TenantId(0), Arc::from(""), Arc::default(), Origin::Explicit, Millis::ZERO)
+        Self::new(
+            QueueId(0),
+            TenantId(0),
+            Arc::from(""),
+            Arc::default(),
+            Origin::Explicit,
+            Millis::ZERO,
+        )
     }
 }
 
@@ -146,7 +153,12 @@ impl Queue {
     /// The next message of a queue without groups.
     pub(crate) fn first_ready(&self, entries: &Slab<Entry>) -> Option<u32> {
         self.rare()
-            .and_then(|rare| rare.priorities.values().rev().find_map(|line| line.first(entries)))
+            .and_then(|rare| {
+                rare.priorities
+                    .values()
+                    .rev()
+                    .find_map(|line| line.first(entries))
+            })
             .or_else(|| self.ready.first(entries))
     }
 
@@ -154,7 +166,11 @@ impl Queue {
     pub(crate) fn first(&self, entries: &Slab<Entry>, groups: &Slab<Group>) -> Option<u32> {
         match self.settings.groups {
             None => self.first_ready(entries),
-            Some(_) => self.rare()?.groups.first_available().map(|group| groups[group].head()),
+            Some(_) => self
+                .rare()?
+                .groups
+                .first_available()
+                .map(|group| groups[group].head()),
         }
     }
 
@@ -170,12 +186,19 @@ impl Queue {
         self.counts = [0; 7];
         self.bytes = 0;
         let rare = self.rare.take().map(|mut buried| {
-            let mut kept = Rare { waiting: std::mem::take(&mut buried.waiting), ..Rare::default() };
+            let mut kept = Rare {
+                waiting: std::mem::take(&mut buried.waiting),
+                ..Rare::default()
+            };
             kept.receivers = std::mem::take(&mut buried.receivers);
             self.rare = Some(Box::new(kept));
             buried
         });
-        Grave { index: std::mem::take(&mut self.index), ready: std::mem::take(&mut self.ready), rare }
+        Grave {
+            index: std::mem::take(&mut self.index),
+            ready: std::mem::take(&mut self.ready),
+            rare,
+        }
     }
 }
 
@@ -185,7 +208,9 @@ impl Grave {
         if self.ready.forget_some(limit) {
             return true;
         }
-        let Some(rare) = self.rare.as_deref_mut() else { return false };
+        let Some(rare) = self.rare.as_deref_mut() else {
+            return false;
+        };
         if let Some(mut line) = rare.priorities.first_entry() {
             if !line.get_mut().forget_some(limit) {
                 line.remove();

@@ -18,7 +18,11 @@ pub(crate) struct Ready {
 
 impl Default for Ready {
     fn default() -> Self {
-        Self { head: NONE, tail: NONE, returned: BTreeMap::new() }
+        Self {
+            head: NONE,
+            tail: NONE,
+            returned: BTreeMap::new(),
+        }
     }
 }
 
@@ -41,7 +45,13 @@ impl Ready {
     }
 
     pub(crate) fn remove(&mut self, entries: &mut Slab<Entry>, key: u32) {
-        let Entry { seq, fresh, next, prev, .. } = entries[key];
+        let Entry {
+            seq,
+            fresh,
+            next,
+            prev,
+            ..
+        } = entries[key];
         if !fresh {
             self.returned.remove(&seq);
             return;

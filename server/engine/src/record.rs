@@ -209,9 +209,22 @@ impl<'a> Record<'a> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut w = Writer(out);
         match self {
-            Self::Tenant { id, account, name, at } => w.tag(TENANT).num(id.0).num(*account).text(name).num(at.0),
+            Self::Tenant {
+                id,
+                account,
+                name,
+                at,
+            } => w.tag(TENANT).num(id.0).num(*account).text(name).num(at.0),
             Self::TenantGone { id } => w.tag(TENANT_GONE).num(id.0),
-            Self::Queue { id, tenant, name, created_at, modified_at, origin, settings } => w
+            Self::Queue {
+                id,
+                tenant,
+                name,
+                created_at,
+                modified_at,
+                origin,
+                settings,
+            } => w
                 .tag(QUEUE)
                 .num(id.0)
                 .num(tenant.0)
@@ -220,10 +233,23 @@ impl<'a> Record<'a> {
                 .num(modified_at.0)
                 .num(u64::from(*origin == Origin::ByUse))
                 .block(settings),
-            Self::QueueGone { id, tombstone_until } => w.tag(QUEUE_GONE).num(id.0).num(tombstone_until.0),
-            Self::Tombstone { tenant, name, until } => w.tag(TOMBSTONE).num(tenant.0).text(name).num(until.0),
+            Self::QueueGone {
+                id,
+                tombstone_until,
+            } => w.tag(QUEUE_GONE).num(id.0).num(tombstone_until.0),
+            Self::Tombstone {
+                tenant,
+                name,
+                until,
+            } => w.tag(TOMBSTONE).num(tenant.0).text(name).num(until.0),
             Self::Purged { queue, below, at } => w.tag(PURGED).num(queue.0).num(below.0).num(at.0),
-            Self::Sent { body, index, charge, at, copies } => {
+            Self::Sent {
+                body,
+                index,
+                charge,
+                at,
+                copies,
+            } => {
                 w.tag(SENT)
                     .num(body.0)
                     .num(u64::from(*index))
@@ -236,7 +262,14 @@ impl<'a> Record<'a> {
                 &mut w
             }
             Self::Gone { queue, seq } => w.tag(GONE).num(queue.0).num(seq.0),
-            Self::Lease { queue, seq, standing, due, deliveries, first_delivered_at } => w
+            Self::Lease {
+                queue,
+                seq,
+                standing,
+                due,
+                deliveries,
+                first_delivered_at,
+            } => w
                 .tag(LEASE)
                 .num(queue.0)
                 .num(seq.0)
@@ -250,19 +283,42 @@ impl<'a> Record<'a> {
                 w.tag(MOVED).num(queue.0).num(seq.0);
                 to.write(&mut w)
             }
-            Self::Sought { queue, boundary, end, acked_until } => {
-                w.tag(SOUGHT).num(queue.0).num(boundary.0).num(end.0).num(acked_until.0)
-            }
-            Self::Document { tenant, key, value } => {
-                w.tag(DOCUMENT).num(tenant.0).text(key).option(*value, |w, value| {
+            Self::Sought {
+                queue,
+                boundary,
+                end,
+                acked_until,
+            } => w
+                .tag(SOUGHT)
+                .num(queue.0)
+                .num(boundary.0)
+                .num(end.0)
+                .num(acked_until.0),
+            Self::Document { tenant, key, value } => w
+                .tag(DOCUMENT)
+                .num(tenant.0)
+                .text(key)
+                .option(*value, |w, value| {
                     w.block(value);
-                })
-            }
+                }),
             Self::Relocated { body, index } => w.tag(RELOCATED).num(body.0).num(u64::from(*index)),
-            Self::Progress { queue, next_seq, purged_at } => {
-                w.tag(PROGRESS).num(queue.0).num(next_seq.0).num(purged_at.0)
-            }
-            Self::Remembered { queue, hash, id, seq, expires_at, charge } => w
+            Self::Progress {
+                queue,
+                next_seq,
+                purged_at,
+            } => w
+                .tag(PROGRESS)
+                .num(queue.0)
+                .num(next_seq.0)
+                .num(purged_at.0),
+            Self::Remembered {
+                queue,
+                hash,
+                id,
+                seq,
+                expires_at,
+                charge,
+            } => w
                 .tag(REMEMBERED)
                 .num(queue.0)
                 .wide(*hash)
@@ -271,9 +327,19 @@ impl<'a> Record<'a> {
                 .num(expires_at.0)
                 .num(u64::from(*charge)),
             Self::Entry(image) => image.write(w.tag(ENTRY)),
-            Self::Counters { queue, tenant, account, body, now } => {
-                w.tag(COUNTERS).num(*queue).num(*tenant).num(*account).num(*body).num(now.0)
-            }
+            Self::Counters {
+                queue,
+                tenant,
+                account,
+                body,
+                now,
+            } => w
+                .tag(COUNTERS)
+                .num(*queue)
+                .num(*tenant)
+                .num(*account)
+                .num(*body)
+                .num(now.0),
         };
     }
 
@@ -281,27 +347,61 @@ impl<'a> Record<'a> {
     pub(crate) fn read(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
         let mut r = Reader(bytes);
         Ok(match r.byte()? {
-            TENANT => Self::Tenant { id: TenantId(r.num()?), account: r.num()?, name: r.text()?, at: r.millis()? },
-            TENANT_GONE => Self::TenantGone { id: TenantId(r.num()?) },
+            TENANT => Self::Tenant {
+                id: TenantId(r.num()?),
+                account: r.num()?,
+                name: r.text()?,
+                at: r.millis()?,
+            },
+            TENANT_GONE => Self::TenantGone {
+                id: TenantId(r.num()?),
+            },
             QUEUE => Self::Queue {
                 id: QueueId(r.num()?),
                 tenant: TenantId(r.num()?),
                 name: r.text()?,
                 created_at: r.millis()?,
                 modified_at: r.millis()?,
-                origin: if r.num()? == 0 { Origin::Explicit } else { Origin::ByUse },
+                origin: if r.num()? == 0 {
+                    Origin::Explicit
+                } else {
+                    Origin::ByUse
+                },
                 settings: r.block()?,
             },
-            QUEUE_GONE => Self::QueueGone { id: QueueId(r.num()?), tombstone_until: r.millis()? },
-            TOMBSTONE => Self::Tombstone { tenant: TenantId(r.num()?), name: r.text()?, until: r.millis()? },
-            PURGED => Self::Purged { queue: QueueId(r.num()?), below: Seq(r.num()?), at: r.millis()? },
+            QUEUE_GONE => Self::QueueGone {
+                id: QueueId(r.num()?),
+                tombstone_until: r.millis()?,
+            },
+            TOMBSTONE => Self::Tombstone {
+                tenant: TenantId(r.num()?),
+                name: r.text()?,
+                until: r.millis()?,
+            },
+            PURGED => Self::Purged {
+                queue: QueueId(r.num()?),
+                below: Seq(r.num()?),
+                at: r.millis()?,
+            },
             SENT => {
-                let (body, index, charge, at) = (BodyId(r.num()?), r.num32()?, r.num32()?, r.millis()?);
+                let (body, index, charge, at) =
+                    (BodyId(r.num()?), r.num32()?, r.num32()?, r.millis()?);
                 let count = r.num()?;
-                let copies = (0..count).map(|_| Copied::read(&mut r)).collect::<Result<_, _>>()?;
-                Self::Sent { body, index, charge, at, copies }
+                let copies = (0..count)
+                    .map(|_| Copied::read(&mut r))
+                    .collect::<Result<_, _>>()?;
+                Self::Sent {
+                    body,
+                    index,
+                    charge,
+                    at,
+                    copies,
+                }
             }
-            GONE => Self::Gone { queue: QueueId(r.num()?), seq: Seq(r.num()?) },
+            GONE => Self::Gone {
+                queue: QueueId(r.num()?),
+                seq: Seq(r.num()?),
+            },
             LEASE => Self::Lease {
                 queue: QueueId(r.num()?),
                 seq: Seq(r.num()?),
@@ -310,18 +410,40 @@ impl<'a> Record<'a> {
                 deliveries: r.num32()?,
                 first_delivered_at: r.millis()?,
             },
-            ACKED => Self::Acked { queue: QueueId(r.num()?), seq: Seq(r.num()?), until: r.millis()? },
-            DEFERRED => Self::Deferred { queue: QueueId(r.num()?), seq: Seq(r.num()?) },
-            MOVED => Self::Moved { queue: QueueId(r.num()?), seq: Seq(r.num()?), to: Image::read(&mut r)? },
+            ACKED => Self::Acked {
+                queue: QueueId(r.num()?),
+                seq: Seq(r.num()?),
+                until: r.millis()?,
+            },
+            DEFERRED => Self::Deferred {
+                queue: QueueId(r.num()?),
+                seq: Seq(r.num()?),
+            },
+            MOVED => Self::Moved {
+                queue: QueueId(r.num()?),
+                seq: Seq(r.num()?),
+                to: Image::read(&mut r)?,
+            },
             SOUGHT => Self::Sought {
                 queue: QueueId(r.num()?),
                 boundary: Seq(r.num()?),
                 end: Seq(r.num()?),
                 acked_until: r.millis()?,
             },
-            DOCUMENT => Self::Document { tenant: TenantId(r.num()?), key: r.text()?, value: r.option(Reader::block)? },
-            RELOCATED => Self::Relocated { body: BodyId(r.num()?), index: r.num32()? },
-            PROGRESS => Self::Progress { queue: QueueId(r.num()?), next_seq: Seq(r.num()?), purged_at: r.millis()? },
+            DOCUMENT => Self::Document {
+                tenant: TenantId(r.num()?),
+                key: r.text()?,
+                value: r.option(Reader::block)?,
+            },
+            RELOCATED => Self::Relocated {
+                body: BodyId(r.num()?),
+                index: r.num32()?,
+            },
+            PROGRESS => Self::Progress {
+                queue: QueueId(r.num()?),
+                next_seq: Seq(r.num()?),
+                purged_at: r.millis()?,
+            },
             REMEMBERED => Self::Remembered {
                 queue: QueueId(r.num()?),
                 hash: r.wide()?,
@@ -345,19 +467,30 @@ impl<'a> Record<'a> {
 
 impl<'a> Copied<'a> {
     fn write(&self, w: &mut Writer<'_>) {
-        w.num(self.queue.0).num(self.seq.0).num(self.due.0).num(self.expires_at.0);
+        w.num(self.queue.0)
+            .num(self.seq.0)
+            .num(self.due.0)
+            .num(self.expires_at.0);
         w.num(u64::from(self.priority) << 1 | u64::from(self.own_ttl));
         w.option(self.group, |w, group| {
             w.text(group);
         });
         w.option(self.dedup, |w, dedup| {
-            w.wide(dedup.hash).wide(dedup.id).num(dedup.expires_at.0).num(u64::from(dedup.charge));
+            w.wide(dedup.hash)
+                .wide(dedup.id)
+                .num(dedup.expires_at.0)
+                .num(u64::from(dedup.charge));
         });
     }
 
     fn read(r: &mut Reader<'_, 'a>) -> Result<Self, BadRecord> {
-        let (queue, seq, due, expires_at, packed) =
-            (QueueId(r.num()?), Seq(r.num()?), r.millis()?, r.millis()?, r.num()?);
+        let (queue, seq, due, expires_at, packed) = (
+            QueueId(r.num()?),
+            Seq(r.num()?),
+            r.millis()?,
+            r.millis()?,
+            r.num()?,
+        );
         Ok(Self {
             queue,
             seq,
@@ -367,7 +500,12 @@ impl<'a> Copied<'a> {
             priority: (packed >> 1) as u8,
             group: r.option(Reader::text)?,
             dedup: r.option(|r| {
-                Ok(Deduplicated { hash: r.wide()?, id: r.wide()?, expires_at: r.millis()?, charge: r.num32()? })
+                Ok(Deduplicated {
+                    hash: r.wide()?,
+                    id: r.wide()?,
+                    expires_at: r.millis()?,
+                    charge: r.num32()?,
+                })
             })?,
         })
     }
@@ -379,8 +517,12 @@ impl<'a> Image<'a> {
         w.option(self.at, |w, at| {
             w.num(at.position).num(u64::from(at.len));
         });
-        w.num(u64::from(self.charge)).num(self.enqueued_at.0).num(self.expires_at.0).num(self.due.0);
-        w.num(self.first_delivered_at.0).num(u64::from(self.deliveries));
+        w.num(u64::from(self.charge))
+            .num(self.enqueued_at.0)
+            .num(self.expires_at.0)
+            .num(self.due.0);
+        w.num(self.first_delivered_at.0)
+            .num(u64::from(self.deliveries));
         w.num(u64::from(self.priority) << 3 | u64::from(self.own_ttl) << 2 | self.standing as u64);
         w.option(self.group, |w, group| {
             w.text(group);
@@ -395,8 +537,14 @@ impl<'a> Image<'a> {
 
     fn read(r: &mut Reader<'_, 'a>) -> Result<Self, BadRecord> {
         let (queue, seq, body) = (QueueId(r.num()?), Seq(r.num()?), BodyId(r.num()?));
-        let at = r.option(|r| Ok(BodyAt { position: r.num()?, len: r.num32()? }))?;
-        let (charge, enqueued_at, expires_at, due) = (r.num32()?, r.millis()?, r.millis()?, r.millis()?);
+        let at = r.option(|r| {
+            Ok(BodyAt {
+                position: r.num()?,
+                len: r.num32()?,
+            })
+        })?;
+        let (charge, enqueued_at, expires_at, due) =
+            (r.num32()?, r.millis()?, r.millis()?, r.millis()?);
         let (first_delivered_at, deliveries, packed) = (r.millis()?, r.num32()?, r.num()?);
         Ok(Self {
             queue,
@@ -485,7 +633,10 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], BadRecord> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(BadRecord("it ends early"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(len)
+            .ok_or(BadRecord("it ends early"))?;
         *self.0 = rest;
         Ok(taken)
     }
@@ -525,7 +676,10 @@ impl<'a> Reader<'_, 'a> {
         std::str::from_utf8(self.block()?).map_err(|_| BadRecord("a text is not UTF-8"))
     }
 
-    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, BadRecord>) -> Result<Option<T>, BadRecord> {
+    fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, BadRecord>,
+    ) -> Result<Option<T>, BadRecord> {
         Ok(match self.byte()? {
             0 => None,
             1 => Some(read(self)?),
@@ -550,7 +704,10 @@ mod tests {
             queue: QueueId(1 << 40),
             seq: Seq(77),
             body: BodyId(9),
-            at: Some(BodyAt { position: u64::MAX, len: 1 << 20 }),
+            at: Some(BodyAt {
+                position: u64::MAX,
+                len: 1 << 20,
+            }),
             charge: 300,
             enqueued_at: Millis(1_800_000_000_000),
             expires_at: Millis::NEVER,
@@ -576,13 +733,36 @@ mod tests {
             own_ttl: true,
             priority: 9,
             group: Some("g"),
-            dedup: Some(Deduplicated { hash: 1 << 100, id: 2, expires_at: Millis(3), charge: 200 }),
+            dedup: Some(Deduplicated {
+                hash: 1 << 100,
+                id: 2,
+                expires_at: Millis(3),
+                charge: 200,
+            }),
         }];
         let records = [
-            Record::Sent { body: BodyId(1), index: 2, charge: 3, at: Millis(4), copies },
-            Record::Moved { queue: QueueId(1), seq: Seq(2), to: image() },
-            Record::Document { tenant: TenantId(1), key: "k", value: None },
-            Record::Document { tenant: TenantId(1), key: "k", value: Some(b"") },
+            Record::Sent {
+                body: BodyId(1),
+                index: 2,
+                charge: 3,
+                at: Millis(4),
+                copies,
+            },
+            Record::Moved {
+                queue: QueueId(1),
+                seq: Seq(2),
+                to: image(),
+            },
+            Record::Document {
+                tenant: TenantId(1),
+                key: "k",
+                value: None,
+            },
+            Record::Document {
+                tenant: TenantId(1),
+                key: "k",
+                value: Some(b""),
+            },
             Record::Entry(image()),
         ];
         let mut bytes = Vec::new();

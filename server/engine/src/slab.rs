@@ -39,7 +39,11 @@ pub(crate) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), roomy: BTreeSet::new(), len: 0 }
+        Self {
+            chunks: Vec::new(),
+            roomy: BTreeSet::new(),
+            len: 0,
+        }
     }
 }
 
@@ -49,7 +53,10 @@ impl<T: Default> Slab<T> {
             Some(&at) => at,
             None => {
                 let at = u32::try_from(self.chunks.len()).unwrap_or(NONE);
-                self.chunks.push(Chunk { items: Vec::new(), free: Vec::new() });
+                self.chunks.push(Chunk {
+                    items: Vec::new(),
+                    free: Vec::new(),
+                });
                 self.roomy.insert(at);
                 at
             }
@@ -84,7 +91,10 @@ impl<T: Default> Slab<T> {
         self.len -= 1;
         self.roomy.insert(at);
         if chunk.live() == 0 {
-            *chunk = Chunk { items: Vec::new(), free: Vec::new() };
+            *chunk = Chunk {
+                items: Vec::new(),
+                free: Vec::new(),
+            };
         }
         item
     }
@@ -95,7 +105,10 @@ impl<T: Default> Slab<T> {
 
     /// What `key` holds, be it only the default; `None` where nothing was ever.
     pub(crate) fn get(&self, key: u32) -> Option<&T> {
-        self.chunks.get(key as usize / CHUNK)?.items.get(key as usize % CHUNK)
+        self.chunks
+            .get(key as usize / CHUNK)?
+            .items
+            .get(key as usize % CHUNK)
     }
 
     /// No key from here on is in use.

@@ -21,7 +21,11 @@ struct Node {
     prev: u32,
 }
 
-const UNSET: Node = Node { at: 0, next: NONE, prev: NONE };
+const UNSET: Node = Node {
+    at: 0,
+    next: NONE,
+    prev: NONE,
+};
 
 const CHUNK: usize = 1024;
 
@@ -46,7 +50,12 @@ pub(crate) struct Wheel {
 
 impl Wheel {
     pub(crate) fn new(now: u64) -> Self {
-        Self { now, heads: [NONE; LEVELS * SLOTS + 1], occupied: [0; LEVELS], nodes: Vec::new() }
+        Self {
+            now,
+            heads: [NONE; LEVELS * SLOTS + 1],
+            occupied: [0; LEVELS],
+            nodes: Vec::new(),
+        }
     }
 
     /// Calls for `key` at `at`, instead of any time set before.
@@ -58,7 +67,11 @@ impl Wheel {
     }
 
     pub(crate) fn cancel(&mut self, key: u32) {
-        let Some(&node) = self.nodes.get(key as usize / CHUNK).and_then(|chunk| chunk.get(key as usize % CHUNK)) else {
+        let Some(&node) = self
+            .nodes
+            .get(key as usize / CHUNK)
+            .and_then(|chunk| chunk.get(key as usize % CHUNK))
+        else {
             return;
         };
         if node.prev == NONE {
@@ -132,7 +145,11 @@ impl Wheel {
         if next != NONE {
             self.node(next).prev = key;
         }
-        *self.node(key) = Node { at, next, prev: HEAD | list };
+        *self.node(key) = Node {
+            at,
+            next,
+            prev: HEAD | list,
+        };
     }
 
     /// The level at which `at` first differs from now; what is further away than the wheel is wide waits at the
@@ -153,7 +170,9 @@ impl Wheel {
             let here = ((self.now >> shift) % SLOTS as u64) as u32;
             // A last-level key can share the current slot and mean the next round.
             let from = if level == LEVELS - 1 { here + 1 } else { here };
-            let ahead = self.occupied[level].rotate_right(from % SLOTS as u32).trailing_zeros();
+            let ahead = self.occupied[level]
+                .rotate_right(from % SLOTS as u32)
+                .trailing_zeros();
             let slot = (from + ahead) % SLOTS as u32;
             let round = 1u64 << (shift + BITS);
             let mut at = (self.now & !(round - 1)) + (u64::from(slot) << shift);
@@ -242,14 +261,20 @@ mod tests {
                         now += rng.random_range(0..1u64 << width);
                         let mut fired = due(&mut wheel, now);
                         fired.sort_unstable();
-                        let expected: Vec<u32> =
-                            model.iter().filter(|(_, at)| **at <= now).map(|(key, _)| *key).collect();
+                        let expected: Vec<u32> = model
+                            .iter()
+                            .filter(|(_, at)| **at <= now)
+                            .map(|(key, _)| *key)
+                            .collect();
                         assert_eq!(fired, expected, "seed {seed}");
                         model.retain(|_, at| *at > now);
                     }
                 }
                 let earliest = model.values().min().copied();
-                assert!(wheel.next().unwrap_or(u64::MAX) <= earliest.unwrap_or(u64::MAX), "seed {seed}");
+                assert!(
+                    wheel.next().unwrap_or(u64::MAX) <= earliest.unwrap_or(u64::MAX),
+                    "seed {seed}"
+                );
             }
         }
     }

@@ -51,7 +51,9 @@ async fn timers(node: Weak<Inner>, cell: Arc<Cell>) {
             tokio::task::yield_now().await;
             continue;
         }
-        let span = due.map_or(IDLE, |due| Duration::from_millis(due.since(now).0).min(IDLE));
+        let span = due.map_or(IDLE, |due| {
+            Duration::from_millis(due.since(now).0).min(IDLE)
+        });
         tokio::select! {
             () = tokio::time::sleep(span) => {}
             () = cell.alarm.notified() => {}
@@ -97,7 +99,12 @@ async fn keeper(node: Weak<Inner>) {
         if node.has_failed() {
             return;
         }
-        let grown = node.0.store.synced().0.saturating_sub(node.0.checkpointed().0);
+        let grown = node
+            .0
+            .store
+            .synced()
+            .0
+            .saturating_sub(node.0.checkpointed().0);
         if grown < node.0.options.checkpoint_bytes {
             continue;
         }
@@ -159,7 +166,11 @@ impl Node {
         let read = tokio::task::spawn_blocking(move || {
             let refs: Vec<_> = bodies.iter().map(|body| body_ref(body.at)).collect();
             let read = inner.store.read(&refs);
-            bodies.into_iter().zip(read).filter_map(|(body, bytes)| Some((body, bytes.ok()?))).collect::<Vec<_>>()
+            bodies
+                .into_iter()
+                .zip(read)
+                .filter_map(|(body, bytes)| Some((body, bytes.ok()?)))
+                .collect::<Vec<_>>()
         });
         let read = read.await.map_err(|_| Error::Unavailable)?;
         tracing::debug!(bytes, count = read.len(), "carrying bodies over");
@@ -167,7 +178,13 @@ impl Node {
         let ticket = {
             let mut state = cell.lock();
             let output = state.shard.relocate(now, read);
-            cell.dispatch(&mut state, output, &self.0.store, &self.0.cache, Some(permit));
+            cell.dispatch(
+                &mut state,
+                output,
+                &self.0.store,
+                &self.0.cache,
+                Some(permit),
+            );
             let barrier = state.shard.barrier(now);
             cell.dispatch(&mut state, barrier, &self.0.store, &self.0.cache, None)
         };
@@ -248,7 +265,11 @@ impl Inner {
 
     /// The position that every shard's checkpoint has passed.
     fn checkpointed(&self) -> Position {
-        self.cells.iter().map(|cell| self.store.applied(cell.id)).min().unwrap_or_default()
+        self.cells
+            .iter()
+            .map(|cell| self.store.applied(cell.id))
+            .min()
+            .unwrap_or_default()
     }
 
     /// Captures a shard in slices and puts the capture in the place of the one before.
@@ -257,7 +278,11 @@ impl Inner {
         let position = {
             let state = cell.lock();
             let end = self.store.synced();
-            if state.is_settled() { state.durable.max(end) } else { state.durable }
+            if state.is_settled() {
+                state.durable.max(end)
+            } else {
+                state.durable
+            }
         };
         let old = generation(&self.store, cell.id)?;
         let new = old + 1;
@@ -274,10 +299,14 @@ impl Inner {
                 continue;
             }
             bytes += piece.len();
-            batch.push(([pieces(new).as_slice(), &number.to_be_bytes()].concat(), Some(piece)));
+            batch.push((
+                [pieces(new).as_slice(), &number.to_be_bytes()].concat(),
+                Some(piece),
+            ));
             number += 1;
             if bytes >= CHECKPOINT_BYTES {
-                self.store.checkpoint(cell.id, &std::mem::take(&mut batch), before)?;
+                self.store
+                    .checkpoint(cell.id, &std::mem::take(&mut batch), before)?;
                 bytes = 0;
             }
         }
@@ -286,14 +315,22 @@ impl Inner {
         self.forget_pieces(cell, old, position)
     }
 
-    fn forget_pieces(&self, cell: &Cell, generation: u64, applied: Position) -> Result<(), CheckpointError> {
+    fn forget_pieces(
+        &self,
+        cell: &Cell,
+        generation: u64,
+        applied: Position,
+    ) -> Result<(), CheckpointError> {
         let prefix = pieces(generation);
         loop {
             let rows = self.store.scan(cell.id, &prefix, None, 64)?;
             if rows.is_empty() {
                 return Ok(());
             }
-            let batch: Vec<_> = rows.into_iter().map(|(key, _)| (key.to_vec(), None)).collect();
+            let batch: Vec<_> = rows
+                .into_iter()
+                .map(|(key, _)| (key.to_vec(), None))
+                .collect();
             self.store.checkpoint(cell.id, &batch, applied)?;
         }
     }

@@ -23,7 +23,10 @@ const OVERHEAD: usize = 96;
 
 impl Cache {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, held: Mutex::default() }
+        Self {
+            capacity,
+            held: Mutex::default(),
+        }
     }
 
     pub(crate) fn insert(&self, bodies: impl IntoIterator<Item = (u64, Bytes)>) {
@@ -35,7 +38,9 @@ impl Cache {
             }
         }
         while held.bytes > self.capacity {
-            let Some((_, oldest)) = held.bodies.pop_first() else { break };
+            let Some((_, oldest)) = held.bodies.pop_first() else {
+                break;
+            };
             held.bytes -= oldest.len() + OVERHEAD;
         }
     }
@@ -69,9 +74,26 @@ mod tests {
     fn keeps_the_newest_within_its_bound() {
         let cache = Cache::new(10 * (100 + OVERHEAD));
         cache.insert((0..25).map(|n| (n * 100, Bytes::from(vec![n as u8; 100]))));
-        assert!(cache.get(BodyAt { position: 1400, len: 100 }).is_none());
-        assert!(cache.get(BodyAt { position: 1500, len: 100 }).is_some());
-        cache.remove(&[BodyAt { position: 1500, len: 100 }]);
+        assert!(
+            cache
+                .get(BodyAt {
+                    position: 1400,
+                    len: 100
+                })
+                .is_none()
+        );
+        assert!(
+            cache
+                .get(BodyAt {
+                    position: 1500,
+                    len: 100
+                })
+                .is_some()
+        );
+        cache.remove(&[BodyAt {
+            position: 1500,
+            len: 100,
+        }]);
         assert_eq!(cache.bytes(), 9 * (100 + OVERHEAD));
     }
 }

@@ -7,7 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use powerqueue_engine::{BodyAt, BodyId, Delivery, Effect, GroupOut, Millis, OpNo, Output, ReceiverId, Shard};
+use powerqueue_engine::{
+    BodyAt, BodyId, Delivery, Effect, GroupOut, Millis, OpNo, Output, ReceiverId, Shard,
+};
 use powerqueue_store::{
     BodyRef, Class, Committed, Epoch, Group, PendingBody, Permit, Position, ShardId, Store, Ticket,
 };
@@ -57,7 +59,12 @@ impl Cell {
             durable,
             waiters: HashMap::new(),
         };
-        Self { id, state: Mutex::new(state), alarm: Notify::new(), armed: AtomicU64::new(0) }
+        Self {
+            id,
+            state: Mutex::new(state),
+            alarm: Notify::new(),
+            armed: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -93,12 +100,19 @@ impl Cell {
     }
 
     /// The log has these groups of the shard's.
-    pub(crate) fn committed(&self, groups: &[Committed], now: Millis, store: &Store, cache: &Cache) {
+    pub(crate) fn committed(
+        &self,
+        groups: &[Committed],
+        now: Millis,
+        store: &Store,
+        cache: &Cache,
+    ) {
         let mut fresh = Vec::new();
         let mut state = self.lock();
         for group in groups {
             state.durable = state.durable.max(group.position);
-            let bodies: Vec<Option<BodyAt>> = group.bodies.iter().map(|body| body.map(body_at)).collect();
+            let bodies: Vec<Option<BodyAt>> =
+                group.bodies.iter().map(|body| body.map(body_at)).collect();
             state.settle_pending(OpNo(group.op), &bodies, &mut fresh);
             let output = state.shard.durable(now, OpNo(group.op), &bodies);
             self.dispatch(&mut state, output, store, cache, None);
@@ -109,7 +123,8 @@ impl Cell {
 
     /// The time the timer task is about to sleep for.
     pub(crate) fn arm(&self, due: Option<Millis>) {
-        self.armed.store(due.unwrap_or(Millis::NEVER).0, Ordering::Relaxed);
+        self.armed
+            .store(due.unwrap_or(Millis::NEVER).0, Ordering::Relaxed);
     }
 }
 
@@ -121,7 +136,10 @@ impl State {
 
     fn deliver(&mut self, effect: Effect) {
         match effect {
-            Effect::Deliver { receiver, deliveries } => match self.waiters.get(&receiver) {
+            Effect::Deliver {
+                receiver,
+                deliveries,
+            } => match self.waiters.get(&receiver) {
                 Some(Waiter::Stream(sender)) => {
                     for delivery in deliveries {
                         // A closed channel's subscription is about to give back what it had.
@@ -143,7 +161,8 @@ impl State {
     }
 
     fn store_group(&mut self, shard: ShardId, group: GroupOut) -> Group {
-        self.in_flight.push_back((group.op, group.bodies.iter().map(|(id, _)| *id).collect()));
+        self.in_flight
+            .push_back((group.op, group.bodies.iter().map(|(id, _)| *id).collect()));
         let born = group.bodies.into_iter().map(|(id, bytes)| {
             let body = PendingBody::new(bytes);
             self.pending.insert(id, body.clone());
@@ -156,22 +175,39 @@ impl State {
             op: group.op.0,
             records: group.records,
             bodies,
-            dead: group.dead.iter().filter_map(|id| self.pending.remove(id)).collect(),
+            dead: group
+                .dead
+                .iter()
+                .filter_map(|id| self.pending.remove(id))
+                .collect(),
             released: group.released.iter().map(|at| body_ref(*at)).collect(),
             settles_only: group.settles_only,
             high_water: 0,
-            class: if group.durable { Class::Durable } else { Class::Lazy },
+            class: if group.durable {
+                Class::Durable
+            } else {
+                Class::Lazy
+            },
         }
     }
 
-    fn settle_pending(&mut self, op: OpNo, bodies: &[Option<BodyAt>], fresh: &mut Vec<(u64, Bytes)>) {
+    fn settle_pending(
+        &mut self,
+        op: OpNo,
+        bodies: &[Option<BodyAt>],
+        fresh: &mut Vec<(u64, Bytes)>,
+    ) {
         while let Some((first, _)) = self.in_flight.front() {
             if *first > op {
                 break;
             }
-            let Some((group, ids)) = self.in_flight.pop_front() else { break };
+            let Some((group, ids)) = self.in_flight.pop_front() else {
+                break;
+            };
             for (index, id) in ids.into_iter().enumerate() {
-                let Some(body) = self.pending.remove(&id) else { continue };
+                let Some(body) = self.pending.remove(&id) else {
+                    continue;
+                };
                 if group == op
                     && let Some(Some(at)) = bodies.get(index)
                 {
@@ -183,9 +219,15 @@ impl State {
 }
 
 pub(crate) fn body_at(body: BodyRef) -> BodyAt {
-    BodyAt { position: body.position.0, len: body.len }
+    BodyAt {
+        position: body.position.0,
+        len: body.len,
+    }
 }
 
 pub(crate) fn body_ref(at: BodyAt) -> BodyRef {
-    BodyRef { position: Position(at.position), len: at.len }
+    BodyRef {
+        position: Position(at.position),
+        len: at.len,
+    }
 }

@@ -29,7 +29,11 @@ struct Anchor {
 impl Clock {
     /// A clock that never shows less than `last`, the latest time in the journal.
     pub(crate) fn starting_at(last: Millis) -> Self {
-        Self(Mutex::new(Anchor { at: wall().max(last), since: Instant::now(), warned: false }))
+        Self(Mutex::new(Anchor {
+            at: wall().max(last),
+            since: Instant::now(),
+            warned: false,
+        }))
     }
 
     pub(crate) fn now(&self) -> Millis {
@@ -46,14 +50,21 @@ impl Clock {
         }
         if u128::from(ahead.0) > LEAP.as_millis() && !Path::new(SYNCHRONISED).exists() {
             if !std::mem::replace(&mut anchor.warned, true) {
-                tracing::warn!(ahead_ms = ahead.0, "the wall clock leapt ahead; waiting until it is synchronised");
+                tracing::warn!(
+                    ahead_ms = ahead.0,
+                    "the wall clock leapt ahead; waiting until it is synchronised"
+                );
             }
             return;
         }
         if u128::from(ahead.0) > LEAP.as_millis() {
             tracing::warn!(ahead_ms = ahead.0, "following the wall clock's leap");
         }
-        *anchor = Anchor { at: wall, since: Instant::now(), warned: false };
+        *anchor = Anchor {
+            at: wall,
+            since: Instant::now(),
+            warned: false,
+        };
     }
 }
 
@@ -66,6 +77,8 @@ impl Anchor {
 
 /// The system's clock.
 pub(crate) fn wall() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

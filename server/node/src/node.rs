@@ -10,8 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::RwLock;
-use powerqueue_engine::{Content, Delivery, Error as EngineError, HandleKey, Limits, Millis, Stats, Tx};
-use powerqueue_store::{BodyRef, Committed, Permit, RoomError, RoomKind, Store, StoreFailure, Ticket};
+use powerqueue_engine::{
+    Content, Delivery, Error as EngineError, HandleKey, Limits, Millis, Stats, Tx,
+};
+use powerqueue_store::{
+    BodyRef, Committed, Permit, RoomError, RoomKind, Store, StoreFailure, Ticket,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -113,7 +117,10 @@ impl Node {
             sums.pinned_bytes += stats.pinned_bytes;
             sums.receivers += stats.receivers;
         }
-        NodeStats { shards: sums, cache_bytes: self.0.cache.bytes() as u64 }
+        NodeStats {
+            shards: sums,
+            cache_bytes: self.0.cache.bytes() as u64,
+        }
     }
 
     /// The tenant of that name, if there is one.
@@ -123,7 +130,13 @@ impl Node {
 
     /// All tenants.
     pub fn tenants(&self) -> Vec<(Arc<str>, Tenant)> {
-        self.0.catalog.read().tenants.iter().map(|(name, tenant)| (Arc::clone(name), *tenant)).collect()
+        self.0
+            .catalog
+            .read()
+            .tenants
+            .iter()
+            .map(|(name, tenant)| (Arc::clone(name), *tenant))
+            .collect()
     }
 
     /// Finds a tenant or makes it, in the shard that has the fewest. It is durable with the first operation on it.
@@ -139,9 +152,19 @@ impl Node {
         if catalog.tenants.len() as u64 >= inner.options.max_tenants {
             return Err(EngineError::NodeFull("it holds its maximum of tenants").into());
         }
-        let lightest = catalog.load.iter().enumerate().min_by_key(|(_, load)| **load).map_or(0, |(shard, _)| shard);
-        let ((id, account), _) = inner.apply(&inner.cells[lightest], None, |tx| tx.create_tenant(name));
-        let tenant = Tenant { id, account, shard: lightest as u16 };
+        let lightest = catalog
+            .load
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, load)| **load)
+            .map_or(0, |(shard, _)| shard);
+        let ((id, account), _) =
+            inner.apply(&inner.cells[lightest], None, |tx| tx.create_tenant(name));
+        let tenant = Tenant {
+            id,
+            account,
+            shard: lightest as u16,
+        };
         catalog.load[lightest] += 1;
         catalog.tenants.insert(Arc::from(name), tenant);
         Ok(tenant)
@@ -149,7 +172,12 @@ impl Node {
 
     /// Runs engine commands under the shard's lock (never long), then waits until what they changed is durable.
     /// Everything that took effect in `f` is one atomic group, whatever `f` returns.
-    pub async fn run<T>(&self, tenant: &Tenant, room: Room, f: impl FnOnce(&mut Tx<'_>) -> T) -> Result<T, Error> {
+    pub async fn run<T>(
+        &self,
+        tenant: &Tenant,
+        room: Room,
+        f: impl FnOnce(&mut Tx<'_>) -> T,
+    ) -> Result<T, Error> {
         let permit = self.0.room(room).await?;
         let (result, ticket) = {
             let cell = self.0.cell(tenant)?;
@@ -193,7 +221,9 @@ impl Node {
         for ((index, body), bytes) in read.await.unwrap_or_default() {
             match bytes {
                 Ok(bytes) => contents[index] = Ok(bytes),
-                Err(error) => tracing::error!(position = body.position.0, %error, "a message cannot be read"),
+                Err(error) => {
+                    tracing::error!(position = body.position.0, %error, "a message cannot be read")
+                }
             }
         }
         contents
@@ -212,15 +242,21 @@ impl Inner {
             Room::Growth(bytes) => (bytes + RECORD_BYTES, RoomKind::Growth),
             Room::Settlement => (RECORD_BYTES, RoomKind::Settlement),
         };
-        self.store.room(bytes, kind).await.map_err(|error| match error {
-            RoomError::TooLarge => Error::TooLarge,
-            RoomError::Full => Error::Full,
-            RoomError::Stopped => Error::Unavailable,
-        })
+        self.store
+            .room(bytes, kind)
+            .await
+            .map_err(|error| match error {
+                RoomError::TooLarge => Error::TooLarge,
+                RoomError::Full => Error::Full,
+                RoomError::Stopped => Error::Unavailable,
+            })
     }
 
     pub(crate) fn cell(&self, tenant: &Tenant) -> Result<&Cell, Error> {
-        self.cells.get(usize::from(tenant.shard)).map(Arc::as_ref).ok_or(Error::Engine(EngineError::NotFound))
+        self.cells
+            .get(usize::from(tenant.shard))
+            .map(Arc::as_ref)
+            .ok_or(Error::Engine(EngineError::NotFound))
     }
 
     /// One transaction on a shard; the ticket to wait for before its result is told.
@@ -244,7 +280,10 @@ impl Inner {
         let now = self.clock.now();
         let mut by_shard: BTreeMap<u16, Vec<Committed>> = BTreeMap::new();
         for group in groups {
-            by_shard.entry(group.shard.0).or_default().push(group.clone());
+            by_shard
+                .entry(group.shard.0)
+                .or_default()
+                .push(group.clone());
         }
         for (shard, groups) in by_shard {
             if let Some(cell) = self.cells.get(usize::from(shard)) {

@@ -87,8 +87,14 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
     }
     let mut bad = None;
     let summary = store.replay(&|shard| store.applied(shard), &mut |replayed| {
-        let Some(recovery) = recoveries.get_mut(usize::from(replayed.shard.0)) else { return };
-        let bodies: Vec<_> = replayed.bodies.iter().map(|body| body.map(body_at)).collect();
+        let Some(recovery) = recoveries.get_mut(usize::from(replayed.shard.0)) else {
+            return;
+        };
+        let bodies: Vec<_> = replayed
+            .bodies
+            .iter()
+            .map(|body| body.map(body_at))
+            .collect();
         if bad.is_none() {
             bad = recovery.apply(replayed.records, &bodies).err();
         }
@@ -105,7 +111,10 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
             "a part of the journal cannot be read; its shard answers nothing until `powerqueue repair`"
         );
     }
-    let shards: Vec<Shard> = recoveries.into_iter().map(|recovery| recovery.finish(wall(), clean)).collect();
+    let shards: Vec<Shard> = recoveries
+        .into_iter()
+        .map(|recovery| recovery.finish(wall(), clean))
+        .collect();
     for shard in &shards {
         retain(&store, shard);
     }
@@ -148,7 +157,9 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
 }
 
 fn shard_count(store: &Store, wanted: u16) -> Result<u16, CheckpointError> {
-    let known = store.get_local(SHARDS)?.and_then(|bytes| Some(u16::from_be_bytes(bytes.as_ref().try_into().ok()?)));
+    let known = store
+        .get_local(SHARDS)?
+        .and_then(|bytes| Some(u16::from_be_bytes(bytes.as_ref().try_into().ok()?)));
     let count = wanted.clamp(1, 256).max(known.unwrap_or(0));
     if known != Some(count) {
         store.put_local(SHARDS, Some(&count.to_be_bytes()))?;
@@ -157,7 +168,10 @@ fn shard_count(store: &Store, wanted: u16) -> Result<u16, CheckpointError> {
 }
 
 fn handle_secret(store: &Store) -> Result<[u8; 32], OpenError> {
-    if let Some(secret) = store.get_local(SECRET)?.and_then(|bytes| bytes.as_ref().try_into().ok()) {
+    if let Some(secret) = store
+        .get_local(SECRET)?
+        .and_then(|bytes| bytes.as_ref().try_into().ok())
+    {
         return Ok(secret);
     }
     let mut secret = [0; 32];
@@ -172,7 +186,9 @@ fn load(store: &Store, id: ShardId, recovery: &mut Recovery) -> Result<(), OpenE
     let mut after: Option<Vec<u8>> = None;
     loop {
         let rows = store.scan(id, &prefix, after.as_deref(), 16)?;
-        let Some((last, _)) = rows.last() else { return Ok(()) };
+        let Some((last, _)) = rows.last() else {
+            return Ok(());
+        };
         after = Some(last.to_vec());
         for (_, piece) in &rows {
             recovery.apply(piece, &[])?;
@@ -183,7 +199,9 @@ fn load(store: &Store, id: ShardId, recovery: &mut Recovery) -> Result<(), OpenE
 /// The number of a shard's checkpoint in force; 0 before the first, which has no pieces.
 pub(crate) fn generation(store: &Store, id: ShardId) -> Result<u64, CheckpointError> {
     let known = store.get(id, GENERATION)?;
-    Ok(known.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))).unwrap_or(0))
+    Ok(known
+        .and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?)))
+        .unwrap_or(0))
 }
 
 /// What the keys of a checkpoint's pieces start with.
@@ -208,8 +226,18 @@ fn catalog(shards: &[Shard]) -> Catalog {
     let mut tenants = HashMap::new();
     for (number, shard) in shards.iter().enumerate() {
         for (name, id, account) in shard.tenants() {
-            tenants.insert(Arc::clone(name), Tenant { id, account, shard: number as u16 });
+            tenants.insert(
+                Arc::clone(name),
+                Tenant {
+                    id,
+                    account,
+                    shard: number as u16,
+                },
+            );
         }
     }
-    Catalog { tenants, load: shards.iter().map(|shard| shard.tenants().count()).collect() }
+    Catalog {
+        tenants,
+        load: shards.iter().map(|shard| shard.tenants().count()).collect(),
+    }
 }

@@ -20,7 +20,9 @@ impl Node {
     ) -> Result<Vec<Delivery>, Error> {
         let wait = if self.draining() { Millis::ZERO } else { wait };
         let (deliveries, poll) = self.receive_or_wait(tenant, queue, request, wait)?;
-        let Some(mut poll) = poll else { return Ok(deliveries) };
+        let Some(mut poll) = poll else {
+            return Ok(deliveries);
+        };
         let mut draining = self.0.draining.subscribe();
         tokio::select! {
             biased;
@@ -45,14 +47,22 @@ impl Node {
         let mut tx = state.shard.begin(now);
         let received = tx.receive(queue, request);
         let waiting = match &received {
-            Ok(deliveries) if deliveries.is_empty() && wait > Millis::ZERO => Some(tx.wait(queue, request)),
+            Ok(deliveries) if deliveries.is_empty() && wait > Millis::ZERO => {
+                Some(tx.wait(queue, request))
+            }
             _ => None,
         };
         let output = tx.finish();
         let poll = waiting.transpose()?.map(|receiver| {
             let (sender, given) = oneshot::channel();
             state.waiters.insert(receiver, Waiter::Once(sender));
-            LongPoll { node: self.clone(), tenant: *tenant, receiver, given, open: true }
+            LongPoll {
+                node: self.clone(),
+                tenant: *tenant,
+                receiver,
+                given,
+                open: true,
+            }
         });
         cell.dispatch(&mut state, output, &inner.store, &inner.cache, None);
         Ok((received?, poll))
@@ -76,7 +86,12 @@ impl Node {
         let subscription = registered.map(|receiver| {
             let (sender, given) = mpsc::unbounded_channel();
             state.waiters.insert(receiver, Waiter::Stream(sender));
-            Subscription { node: self.clone(), tenant: *tenant, receiver, given }
+            Subscription {
+                node: self.clone(),
+                tenant: *tenant,
+                receiver,
+                given,
+            }
         });
         cell.dispatch(&mut state, output, &inner.store, &inner.cache, None);
         Ok(subscription?)
@@ -91,7 +106,9 @@ impl Node {
         keep: bool,
     ) -> Vec<Delivery> {
         let inner = &*self.0;
-        let Ok(cell) = inner.cell(tenant) else { return Vec::new() };
+        let Ok(cell) = inner.cell(tenant) else {
+            return Vec::new();
+        };
         let now = inner.clock.now();
         let mut state = cell.lock();
         state.waiters.remove(&receiver);
@@ -128,9 +145,20 @@ impl LongPoll {
     /// Ends it at its deadline, with what it was given at the last moment.
     fn end(mut self) -> Vec<Delivery> {
         self.open = false;
-        let Self { node, tenant, receiver, given, .. } = &mut self;
+        let Self {
+            node,
+            tenant,
+            receiver,
+            given,
+            ..
+        } = &mut self;
         let (node, tenant, receiver) = (node.clone(), *tenant, *receiver);
-        node.end_receiver(&tenant, receiver, || given.try_recv().unwrap_or_default(), true)
+        node.end_receiver(
+            &tenant,
+            receiver,
+            || given.try_recv().unwrap_or_default(),
+            true,
+        )
     }
 }
 
@@ -139,7 +167,12 @@ impl Drop for LongPoll {
         if self.open {
             let (node, tenant, receiver) = (self.node.clone(), self.tenant, self.receiver);
             let given = &mut self.given;
-            node.end_receiver(&tenant, receiver, || given.try_recv().unwrap_or_default(), false);
+            node.end_receiver(
+                &tenant,
+                receiver,
+                || given.try_recv().unwrap_or_default(),
+                false,
+            );
         }
     }
 }

@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use powerqueue_engine::{
-    Claim, Dedup, DedupKey, Delivery, GroupMode, Millis, NewMessage, Origin, QueueId, QueueSettings, Receive, Settle,
-    Stale,
+    Claim, Dedup, DedupKey, Delivery, GroupMode, Millis, NewMessage, Origin, QueueId,
+    QueueSettings, Receive, Settle, Stale,
 };
 use powerqueue_node::{Node, Options, Room, Tenant, open};
 use powerqueue_store::{DiskFs, Store};
@@ -17,9 +17,20 @@ fn start(path: &Path) -> Node {
 
 fn start_with(path: &Path, segment_bytes: u64) -> Node {
     let fs = Arc::new(DiskFs::new(path).unwrap());
-    let options = powerqueue_store::Options { segment_bytes, min_free_bytes: 0, ..Default::default() };
+    let options = powerqueue_store::Options {
+        segment_bytes,
+        min_free_bytes: 0,
+        ..Default::default()
+    };
     let store = Store::open(fs, options).unwrap();
-    open(store, Options { shards: 2, ..Options::default() }).unwrap()
+    open(
+        store,
+        Options {
+            shards: 2,
+            ..Options::default()
+        },
+    )
+    .unwrap()
 }
 
 fn message(text: &str) -> NewMessage {
@@ -35,27 +46,48 @@ fn message(text: &str) -> NewMessage {
     }
 }
 
-const ONE: Receive = Receive { max: 1, lease: None };
-const TEN: Receive = Receive { max: 10, lease: None };
+const ONE: Receive = Receive {
+    max: 1,
+    lease: None,
+};
+const TEN: Receive = Receive {
+    max: 10,
+    lease: None,
+};
 
 async fn queue(node: &Node, tenant: &Tenant, settings: QueueSettings) -> QueueId {
-    node.run(tenant, Room::Growth(100), |tx| tx.create_queue(tenant.id, "q", settings, Origin::Explicit))
-        .await
-        .unwrap()
-        .unwrap()
+    node.run(tenant, Room::Growth(100), |tx| {
+        tx.create_queue(tenant.id, "q", settings, Origin::Explicit)
+    })
+    .await
+    .unwrap()
+    .unwrap()
 }
 
 async fn send(node: &Node, tenant: &Tenant, queue: QueueId, text: &str) {
-    node.run(tenant, Room::Growth(text.len()), |tx| tx.send(queue, message(text))).await.unwrap().unwrap();
+    node.run(tenant, Room::Growth(text.len()), |tx| {
+        tx.send(queue, message(text))
+    })
+    .await
+    .unwrap()
+    .unwrap();
 }
 
 async fn complete(node: &Node, tenant: &Tenant, claim: Claim) {
-    node.run(tenant, Room::Settlement, |tx| tx.settle(claim, Settle::Complete, Stale::Refuse)).await.unwrap().unwrap();
+    node.run(tenant, Room::Settlement, |tx| {
+        tx.settle(claim, Settle::Complete, Stale::Refuse)
+    })
+    .await
+    .unwrap()
+    .unwrap();
 }
 
 async fn texts(node: &Node, deliveries: &[Delivery]) -> Vec<String> {
     let contents = node.contents(deliveries).await;
-    contents.into_iter().map(|content| String::from_utf8(content.unwrap().to_vec()).unwrap()).collect()
+    contents
+        .into_iter()
+        .map(|content| String::from_utf8(content.unwrap().to_vec()).unwrap())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +131,15 @@ async fn an_unclean_end_loses_nothing_that_was_answered() {
     let mut left = Vec::new();
     loop {
         let got = node
-            .receive(&tenant, q, Receive { max: 10, lease: Some(Millis::from_secs(60)) }, Millis::ZERO)
+            .receive(
+                &tenant,
+                q,
+                Receive {
+                    max: 10,
+                    lease: Some(Millis::from_secs(60)),
+                },
+                Millis::ZERO,
+            )
             .await
             .unwrap();
         if got.is_empty() {
@@ -116,8 +156,23 @@ async fn an_unclean_end_loses_nothing_that_was_answered() {
 async fn reopened(path: &Path) -> Node {
     loop {
         let fs = Arc::new(DiskFs::new(path).unwrap());
-        match Store::open(fs, powerqueue_store::Options { min_free_bytes: 0, ..Default::default() }) {
-            Ok(store) => return open(store, Options { shards: 2, ..Options::default() }).unwrap(),
+        match Store::open(
+            fs,
+            powerqueue_store::Options {
+                min_free_bytes: 0,
+                ..Default::default()
+            },
+        ) {
+            Ok(store) => {
+                return open(
+                    store,
+                    Options {
+                        shards: 2,
+                        ..Options::default()
+                    },
+                )
+                .unwrap();
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
@@ -131,7 +186,11 @@ async fn a_long_poll_gets_a_message_sent_later() {
     let q = queue(&node, &tenant, QueueSettings::default()).await;
     let waiting = {
         let (node, tenant) = (node.clone(), tenant);
-        tokio::spawn(async move { node.receive(&tenant, q, TEN, Millis::from_secs(20)).await.unwrap() })
+        tokio::spawn(async move {
+            node.receive(&tenant, q, TEN, Millis::from_secs(20))
+                .await
+                .unwrap()
+        })
     };
     while node.stats().shards.receivers == 0 {
         tokio::task::yield_now().await;
@@ -176,7 +235,12 @@ async fn draining_ends_long_polls_at_once() {
     assert!(futures_poll_once(&mut poll).await.is_none());
     node.drain();
     assert!(poll.await.unwrap().is_empty());
-    assert!(node.receive(&tenant, q, TEN, Millis::from_secs(20)).await.unwrap().is_empty());
+    assert!(
+        node.receive(&tenant, q, TEN, Millis::from_secs(20))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,10 +248,27 @@ async fn a_lease_that_ends_wakes_the_next_receiver() {
     let dir = tempfile::tempdir().unwrap();
     let node = start(dir.path());
     let tenant = node.tenant("t").unwrap();
-    let q = queue(&node, &tenant, QueueSettings { lease: Millis(50), ..QueueSettings::default() }).await;
+    let q = queue(
+        &node,
+        &tenant,
+        QueueSettings {
+            lease: Millis(50),
+            ..QueueSettings::default()
+        },
+    )
+    .await;
     send(&node, &tenant, q, "m").await;
-    assert_eq!(node.receive(&tenant, q, ONE, Millis::ZERO).await.unwrap().len(), 1);
-    let again = node.receive(&tenant, q, ONE, Millis::from_secs(20)).await.unwrap();
+    assert_eq!(
+        node.receive(&tenant, q, ONE, Millis::ZERO)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    let again = node
+        .receive(&tenant, q, ONE, Millis::from_secs(20))
+        .await
+        .unwrap();
     assert_eq!(again[0].claim.delivery, 2);
 }
 
@@ -198,16 +279,39 @@ async fn a_duplicate_is_answered_with_the_first_send_and_stored_once() {
     let tenant = node.tenant("t").unwrap();
     let fifo = QueueSettings {
         groups: Some(GroupMode::Fifo),
-        dedup: Some(Dedup { window: Millis::from_secs(300) }),
+        dedup: Some(Dedup {
+            window: Millis::from_secs(300),
+        }),
         ..QueueSettings::default()
     };
     let q = queue(&node, &tenant, fifo).await;
-    let message =
-        |id| NewMessage { id, group: Some(Arc::from("g")), dedup: Some(DedupKey::new("", "d")), ..message("m") };
-    let first = node.run(&tenant, Room::Growth(1), |tx| tx.send(q, message(1))).await.unwrap().unwrap();
-    let second = node.run(&tenant, Room::Growth(1), |tx| tx.send(q, message(2))).await.unwrap().unwrap();
-    assert_eq!((second.id, second.seq, second.duplicate), (first.id, first.seq, true));
-    assert_eq!(node.receive(&tenant, q, TEN, Millis::ZERO).await.unwrap().len(), 1);
+    let message = |id| NewMessage {
+        id,
+        group: Some(Arc::from("g")),
+        dedup: Some(DedupKey::new("", "d")),
+        ..message("m")
+    };
+    let first = node
+        .run(&tenant, Room::Growth(1), |tx| tx.send(q, message(1)))
+        .await
+        .unwrap()
+        .unwrap();
+    let second = node
+        .run(&tenant, Room::Growth(1), |tx| tx.send(q, message(2)))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (second.id, second.seq, second.duplicate),
+        (first.id, first.seq, true)
+    );
+    assert_eq!(
+        node.receive(&tenant, q, TEN, Millis::ZERO)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,8 +353,13 @@ async fn checkpoints_and_reclaiming_keep_the_journal_small_and_lose_nothing() {
     let node = start_with(dir.path(), 64 << 10);
     let tenant = node.find_tenant("t").unwrap();
     assert_eq!(node.stats().shards.entries, 30);
-    let kept = node.view(&tenant, |tx| tx.browse(q, Default::default(), 100)).unwrap();
-    let numbers: Vec<u32> =
-        texts(&node, &kept).await.iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
+    let kept = node
+        .view(&tenant, |tx| tx.browse(q, Default::default(), 100))
+        .unwrap();
+    let numbers: Vec<u32> = texts(&node, &kept)
+        .await
+        .iter()
+        .map(|text| text.split(' ').next().unwrap().parse().unwrap())
+        .collect();
     assert_eq!(numbers, (0..600).step_by(20).collect::<Vec<_>>());
 }

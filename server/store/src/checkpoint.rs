@@ -16,6 +16,7 @@ use crate::{
 };
 
 pub(crate) const CHECKPOINT: &str = "checkpoint.redb";
+pub(crate) const CHECKPOINT_TMP: &str = "checkpoint.tmp";
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SHARDS: TableDefinition<'_, u16, (u32, u64)> = TableDefinition::new("shards");
@@ -27,6 +28,8 @@ const ACCEPTED: TableDefinition<'_, u64, u64> = TableDefinition::new("accepted")
 const GENERATION: &str = "generation";
 /// The log's end at a clean shutdown; absent while the store is open.
 const CLEAN_END: &str = "clean_end";
+/// The log's end at the last opening: it was on the disk then, so what is missing before is a loss, not a torn tail.
+const PROVEN_END: &str = "proven_end";
 /// The largest hint at the last checkpoint, for a log that has lost even its newest header.
 const HIGH_WATER: &str = "high_water";
 
@@ -66,6 +69,7 @@ pub(crate) struct Found {
     /// The number of this opening.
     pub(crate) generation: u32,
     pub(crate) clean_end: Option<u64>,
+    pub(crate) proven_end: u64,
     pub(crate) high_water: u64,
     pub(crate) accepted: Vec<(u64, u64)>,
 }
@@ -108,6 +112,7 @@ impl Checkpoints {
         let found = Found {
             generation: number(GENERATION)?.unwrap_or(0) as u32 + 1,
             clean_end: number(CLEAN_END)?,
+            proven_end: number(PROVEN_END)?.unwrap_or(0),
             high_water: number(HIGH_WATER)?.unwrap_or(0),
             accepted,
         };
@@ -122,13 +127,14 @@ impl Checkpoints {
         Ok((checkpoints, found))
     }
 
-    /// Makes this opening durable: the generation counts up, the clean mark goes.
-    pub(crate) fn begin(&self, generation: u32) -> Result<(), CheckpointError> {
+    /// Makes this opening durable: the generation counts up, the clean mark goes, the log is proven up to `end`.
+    pub(crate) fn begin(&self, generation: u32, end: u64) -> Result<(), CheckpointError> {
         self.write(|transaction| {
             let mut meta = transaction.open_table(META).map_err(failed)?;
             meta.insert(GENERATION, u64::from(generation))
                 .map_err(failed)?;
             meta.remove(CLEAN_END).map_err(failed)?;
+            meta.insert(PROVEN_END, end).map_err(failed)?;
             Ok(())
         })
     }
@@ -296,7 +302,9 @@ impl Checkpoints {
         self.write(|transaction| {
             let mut table = transaction.open_table(ACCEPTED).map_err(failed)?;
             for (from, to) in ranges {
-                table.insert(from, to).map_err(failed)?;
+                // The longer one of two that begin at the same place covers both.
+                let known = table.get(from).map_err(failed)?.map_or(0, |v| v.value());
+                table.insert(from, known.max(*to)).map_err(failed)?;
             }
             Ok(())
         })
@@ -393,7 +401,7 @@ fn open_database(fs: &Arc<dyn Fs>, cache: usize) -> Result<Database, CheckpointE
     };
     if !fs.list().map_err(io)?.iter().any(|name| name == CHECKPOINT) {
         // A file that a power cut left half made would never open again: it gets its name when it is whole.
-        let tmp = "checkpoint.tmp";
+        let tmp = CHECKPOINT_TMP;
         let file = fs.create(tmp).map_err(io)?;
         let database = builder(file.clone())?;
         let transaction = begin_write(&database)?;

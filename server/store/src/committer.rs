@@ -6,7 +6,11 @@
 //! callback takes, then the queue. Nobody may call into the writer (claim, checkpoint, replay, close) with a lock that
 //! the callback takes.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::{
     frame::{self, Outgoing, Place},
@@ -27,6 +31,8 @@ pub(crate) const SUSPECT: &str = "SUSPECT";
 /// Preallocated segments without a base.
 pub(crate) const RESERVE_PREFIX: &str = "reserve-";
 
+/// How often a short disk is looked at again.
+pub(crate) const RETRY: Duration = Duration::from_millis(200);
 /// The buffer of a commit is given back beyond this.
 const KEEP_BUFFER: usize = 32 << 20;
 
@@ -68,6 +74,8 @@ pub(crate) struct Writer {
     pub(crate) reserve: Vec<String>,
     pub(crate) next_reserve: u32,
     pub(crate) unsynced_since: Option<Instant>,
+    /// When to look again whether a short disk has room.
+    retry_at: Option<Instant>,
     /// Cut, but there is no space to write it.
     pub(crate) stalled: Option<Batch>,
     written: Vec<Written>,
@@ -114,6 +122,7 @@ impl Writer {
             reserve: Vec::new(),
             next_reserve: 0,
             unsynced_since: None,
+            retry_at: None,
             stalled: None,
             written: Vec::new(),
             buffer: Vec::new(),
@@ -138,8 +147,10 @@ impl Shared {
     }
 
     fn try_turn(&self, writer: &mut Writer, flush: bool) -> Result<Turn, StoreFailure> {
-        if self.room.is_short() {
+        let retry = writer.retry_at.is_none_or(|at| at <= Instant::now());
+        if self.room.is_short() && (flush || retry) {
             self.refill(writer)?;
+            writer.retry_at = Instant::now().checked_add(RETRY);
         }
         let limit = self.options.max_commit_bytes;
         let stalled = writer.stalled.take();

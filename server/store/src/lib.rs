@@ -14,6 +14,7 @@ pub mod group;
 mod options;
 mod queue;
 mod recover;
+mod repair;
 mod replay;
 mod room;
 mod segment;
@@ -32,6 +33,7 @@ pub use group::{BodyRef, Class, Committed, Epoch, Group, PendingBody, Position, 
 pub use options::Mutation;
 pub use options::{CommitTrace, Options, Sync, Trace};
 pub use recover::OpenError;
+pub use repair::{RepairError, RepairReport, repair};
 pub use replay::{Damage, ReplayError, ReplaySummary, Replayed};
 pub use room::{Permit, RoomError, RoomKind};
 pub use segments::Candidate;

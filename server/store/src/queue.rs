@@ -112,7 +112,8 @@ impl Queue {
             // A needless group is not in the log: its bodies die at whatever cut carries them.
             body.condemn(if needless { 0 } else { number });
         }
-        let writes = !needless && !(group.records.is_empty() && group.bodies.is_empty());
+        let holds_something = !group.records.is_empty() || !group.bodies.is_empty();
+        let writes = !needless && holds_something;
         let bodies: usize = group
             .bodies
             .iter()
@@ -238,6 +239,10 @@ impl Queue {
 
     pub(crate) fn stop_shard(&self, shard: ShardId) {
         self.state.lock().stopped.insert(shard);
+    }
+
+    pub(crate) fn any_stopped(&self) -> bool {
+        !self.state.lock().stopped.is_empty()
     }
 
     pub(crate) fn is_stopped(&self, shard: ShardId) -> bool {

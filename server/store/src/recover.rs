@@ -8,7 +8,7 @@
 use std::{any::Any, io, sync::Arc};
 
 use crate::{
-    checkpoint::{CHECKPOINT, CheckpointError, Checkpoints, Found},
+    checkpoint::{CHECKPOINT, CHECKPOINT_TMP, CheckpointError, Checkpoints, Found},
     committer::{Active, RESERVE_PREFIX, SUSPECT, Writer},
     fs::{File, Fs},
     options::{Mutation, Options},
@@ -22,6 +22,11 @@ use crate::{
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "powerqueue store, format ";
 const COPY: usize = 4 << 20;
+/// Files that an earlier process had not finished.
+const UNFINISHED: [&str; 4] = [FORMAT_TMP, SEGMENT_TMP, RECOVER_TMP, CHECKPOINT_TMP];
+const FORMAT_TMP: &str = "format.tmp";
+const SEGMENT_TMP: &str = "segment.tmp";
+const RECOVER_TMP: &str = "recover.tmp";
 
 /// Why a directory does not open.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +38,12 @@ pub enum OpenError {
     #[error("the data directory is in use by another process")]
     Locked,
     /// A later version wrote it.
-    #[error("the data directory has format {found}, and this version reads up to {FORMAT}")]
+    #[error("the data directory has format {found}, and this version reads up to {known}")]
     NewerFormat {
         /// The format found.
         found: u32,
+        /// The newest that this version reads.
+        known: u32,
     },
     /// A file that the store cannot do without is damaged.
     #[error("{file} is damaged: {what}; `powerqueue repair` shows the choices")]
@@ -90,7 +97,12 @@ pub(crate) struct Opened {
 pub(crate) fn open(fs: &Arc<dyn Fs>, options: &Options) -> Result<Opened, OpenError> {
     let lock = fs.lock()?.ok_or(OpenError::Locked)?;
     open_locked(fs, options, lock).inspect_err(|error| {
-        if let OpenError::Io(_) | OpenError::Corrupt { .. } = error {
+        let suspicious = match error {
+            OpenError::Io(_) => true,
+            OpenError::Corrupt { file, .. } => file == CHECKPOINT,
+            _ => false,
+        };
+        if suspicious {
             // It may have been a sync that failed. Best effort, and enough: see SUSPECT.
             let _ = fs.create(SUSPECT);
         }
@@ -105,7 +117,7 @@ fn open_locked(
     check_format(fs.as_ref())?;
     let names = fs.list()?;
     let suspect = names.iter().any(|name| name == SUSPECT);
-    for name in names.iter().filter(|name| name.ends_with(".tmp")) {
+    for name in names.iter().filter(|n| UNFINISHED.contains(&n.as_str())) {
         fs.remove(name)?;
     }
     if suspect && !options.mutated(Mutation::TrustPageCache) {
@@ -115,7 +127,7 @@ fn open_locked(
     let log = recover_log(fs, options, &checkpoints, &found, suspect)?;
     // Renames that an earlier process saw, but perhaps not the disk.
     sync_dir(fs.as_ref(), options)?;
-    checkpoints.begin(found.generation)?;
+    checkpoints.begin(found.generation, log.end)?;
     if suspect {
         fs.remove(SUSPECT)?;
         sync_dir(fs.as_ref(), options)?;
@@ -143,7 +155,7 @@ fn check_format(fs: &dyn Fs) -> Result<(), OpenError> {
         if names.iter().any(|name| name == CHECKPOINT) || !list_segments(fs)?.is_empty() {
             return Err(corrupt("it is missing beside data"));
         }
-        let tmp = "format.tmp";
+        let tmp = FORMAT_TMP;
         let file = fs.create(tmp)?;
         file.write_at(0, format!("{FORMAT_PREFIX}{FORMAT}\n").as_bytes())?;
         file.sync_data()?;
@@ -157,7 +169,10 @@ fn check_format(fs: &dyn Fs) -> Result<(), OpenError> {
     let text = String::from_utf8_lossy(&text);
     let number = text.trim_end().strip_prefix(FORMAT_PREFIX);
     match number.and_then(|number| number.parse::<u32>().ok()) {
-        Some(found) if found > FORMAT => Err(OpenError::NewerFormat { found }),
+        Some(found) if found > FORMAT => Err(OpenError::NewerFormat {
+            found,
+            known: FORMAT,
+        }),
         Some(_) => Ok(()),
         None => Err(corrupt("it does not name a format")),
     }
@@ -169,7 +184,7 @@ fn rewrite_checkpoint(fs: &dyn Fs, names: &[String]) -> Result<(), OpenError> {
     }
     let old = fs.open(CHECKPOINT)?;
     let len = old.len()?;
-    let tmp = "checkpoint.tmp";
+    let tmp = CHECKPOINT_TMP;
     let new = fs.create(tmp)?;
     let copied = copy(old.as_ref(), new.as_ref(), len).and_then(|()| new.sync_data());
     copied.map_err(|error| full_or_io(error, len))?;
@@ -196,7 +211,8 @@ fn recover_log(
     let segments = Segments::default();
     let floor = checkpoints
         .applied_by_any()
-        .max(found.clean_end.unwrap_or(0));
+        .max(found.clean_end.unwrap_or(0))
+        .max(found.proven_end);
     let mut bases = list_segments(fs.as_ref())?;
     let mut newest = None;
     while let Some(base) = bases.pop() {
@@ -286,6 +302,7 @@ fn read_header(file: &Arc<dyn File>, base: u64) -> Result<Option<SegmentHeader>,
     };
     match header {
         Some(header) if header.version > FORMAT => Err(OpenError::NewerFormat {
+            known: FORMAT,
             found: header.version,
         }),
         header => Ok(header),
@@ -316,7 +333,7 @@ fn first_segment(
         nonce: fs.random()?,
         high_water: found.high_water,
     };
-    let tmp = "segment.tmp";
+    let tmp = SEGMENT_TMP;
     let size = options.segment_bytes;
     let file = fs.create(tmp)?;
     file.allocate(size)
@@ -343,7 +360,7 @@ fn rewrite_segment(
     let held = old.len()?;
     let used = (SEGMENT_HEADER + (end - header.base)).min(held);
     let size = options.segment_bytes.max(used);
-    let tmp = "recover.tmp";
+    let tmp = RECOVER_TMP;
     let mut new = fs.create(tmp)?;
     if let Err(error) = new.allocate(size) {
         let reserve = fs.list()?;

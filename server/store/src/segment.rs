@@ -229,11 +229,16 @@ impl Walk {
             return Ok(());
         }
         let len = WINDOW.max(need).min(self.limit - at) as usize;
-        self.window.clear();
         self.window.resize(len, 0);
         self.window_at = at;
-        self.file
-            .read_at(SEGMENT_HEADER + (at - self.base), &mut self.window)
+        let read = self
+            .file
+            .read_at(SEGMENT_HEADER + (at - self.base), &mut self.window);
+        if read.is_err() {
+            // What the window now holds is nobody's.
+            self.window.clear();
+        }
+        read
     }
 }
 

@@ -92,7 +92,9 @@ impl Segments {
         let map = self.0.lock();
         let (base, segment) = map.range(..=inside(&at)).next_back()?;
         let end = at.position.0.checked_add(u64::from(at.len))?;
-        let whole = segment.end.is_none_or(|sealed| end <= sealed);
+        // The file's size bounds what a reader allocates, whatever the reference says.
+        let limit = segment.end.unwrap_or(base + segment.bytes);
+        let whole = end <= limit && u64::from(at.len) <= segment.bytes;
         whole.then(|| (segment.file.clone(), *base))
     }
 

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::{
     checkpoint::{CheckpointError, Checkpoints},
-    committer::{SUSPECT, StoreFailure, Turn, Writer, failed},
+    committer::{RETRY, SUSPECT, StoreFailure, Turn, Writer, failed},
     frame::{self, BODY_PREFIX},
     fs::Fs,
     group::{BodyRef, Committed, Epoch, Group, Position, ShardId},
@@ -28,9 +28,6 @@ use crate::{
     segments::{Candidate, Segments},
     ticket::Ticket,
 };
-
-/// How long the committer waits before it looks again at a full disk.
-const RETRY: Duration = Duration::from_millis(200);
 
 /// The durable half of a node.
 ///
@@ -307,6 +304,11 @@ impl Store {
         self.shared.trim()
     }
 
+    /// The end of what is on the disk. Takes no lock, so it may be asked under a shard's.
+    pub fn synced(&self) -> Position {
+        Position(self.shared.queue.synced())
+    }
+
     /// The store in numbers.
     pub fn status(&self) -> Status {
         let shared = &self.shared;
@@ -356,6 +358,10 @@ impl Store {
         outcome.map_err(|error| not_running(&error.to_string()))
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn join(&self) {
         let thread = self.committer.lock().take();
         if let Some(thread) = thread.filter(|t| t.thread().id() != thread::current().id())
@@ -379,6 +385,7 @@ impl Drop for Store {
 impl Shared {
     /// The committer's thread.
     fn run(&self) {
+        let _guard = PanicGuard(self);
         let mut deadline = None;
         loop {
             // A short disk is looked at again without anybody's asking.
@@ -399,7 +406,7 @@ impl Shared {
         }
     }
 
-    fn read(&self, at: BodyRef) -> Result<Bytes, ReadError> {
+    pub(crate) fn read(&self, at: BodyRef) -> Result<Bytes, ReadError> {
         let (file, base) = self.segments.find(at).ok_or(ReadError::Gone(at.position))?;
         let io = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => ReadError::Corrupt(at.position),
@@ -409,9 +416,6 @@ impl Shared {
             .checked_sub(base + BODY_PREFIX as u64)
             .ok_or(ReadError::Gone(at.position))?;
         let len = BODY_PREFIX + at.len as usize;
-        if offset + len as u64 > file.len().map_err(io)? {
-            return Err(ReadError::Corrupt(at.position));
-        }
         let mut bytes = vec![0; len];
         file.read_at(offset, &mut bytes).map_err(io)?;
         if frame::check_body(at, &bytes).is_none() && !self.options.mutated(Mutation::NoBodyCheck) {
@@ -485,7 +489,8 @@ impl Shared {
     }
 
     fn trim(&self) -> usize {
-        if !self.accounted.load(Ordering::Acquire) {
+        // Nobody may know what a stopped shard still needs, so until it is repaired everything stays.
+        if !self.accounted.load(Ordering::Acquire) || self.queue.any_stopped() {
             return 0;
         }
         let applied = if self.options.mutated(Mutation::ReclaimWithoutCheckpoint) {
@@ -507,5 +512,20 @@ impl Shared {
             tracing::warn!(%error, "the directory was not synced after removing segments");
         }
         dead.len()
+    }
+}
+
+/// A callback that panics must not leave everybody waiting for a thread that is gone.
+struct PanicGuard<'a>(&'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let failure = StoreFailure {
+                during: "committing",
+                cause: "the committer panicked".to_owned(),
+            };
+            self.0.fail(&mut self.0.writer.lock(), failure);
+        }
     }
 }

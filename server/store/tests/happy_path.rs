@@ -1,4 +1,9 @@
 //! The ordinary life of a store over the simulated and the real disk.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says no by panicking"
+)]
 
 use std::sync::Arc;
 
@@ -25,7 +30,10 @@ fn group(epoch: Epoch, op: u64, records: &str, bodies: Vec<PendingBody>) -> Grou
     }
 }
 
-fn replayed(store: &Store) -> (Vec<(u64, Vec<Option<BodyRef>>)>, ReplaySummary) {
+/// An op and its bodies.
+type Seen = (u64, Vec<Option<BodyRef>>);
+
+fn replayed(store: &Store) -> (Vec<Seen>, ReplaySummary) {
     let mut groups = Vec::new();
     let after = |shard| store.applied(shard);
     let summary = store

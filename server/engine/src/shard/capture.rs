@@ -69,15 +69,19 @@ impl Shard {
                     self.capture_queue(id, &mut out);
                     Stage::Remembered(id, 0)
                 }
-                Stage::Remembered(id, from) => match self.capture_remembered(id, from, &mut budget, &mut out) {
-                    Some(next) => Stage::Remembered(id, next),
-                    None => Stage::Messages(id, Seq(0)),
-                },
+                Stage::Remembered(id, from) => {
+                    match self.capture_remembered(id, from, &mut budget, &mut out) {
+                        Some(next) => Stage::Remembered(id, next),
+                        None => Stage::Messages(id, Seq(0)),
+                    }
+                }
                 Stage::Messages(id, _) if self.is_swept(id) => return out,
-                Stage::Messages(id, from) => match self.capture_messages(id, from, &mut budget, &mut out) {
-                    Some(next) => Stage::Messages(id, next),
-                    None => Stage::Queues(Some(id)),
-                },
+                Stage::Messages(id, from) => {
+                    match self.capture_messages(id, from, &mut budget, &mut out) {
+                        Some(next) => Stage::Messages(id, next),
+                        None => Stage::Queues(Some(id)),
+                    }
+                }
                 Stage::Done => Stage::Done,
             };
         }
@@ -95,28 +99,61 @@ impl Shard {
     }
 
     fn capture_tenant(&self, id: TenantId, out: &mut Vec<u8>) {
-        let Some(tenant) = self.tenants.get(&id) else { return };
-        Record::Tenant { id, account: tenant.account, name: &tenant.name, at: Millis::ZERO }.write(out);
+        let Some(tenant) = self.tenants.get(&id) else {
+            return;
+        };
+        Record::Tenant {
+            id,
+            account: tenant.account,
+            name: &tenant.name,
+            at: Millis::ZERO,
+        }
+        .write(out);
         for (name, until) in &tenant.tombstones {
-            Record::Tombstone { tenant: id, name, until: *until }.write(out);
+            Record::Tombstone {
+                tenant: id,
+                name,
+                until: *until,
+            }
+            .write(out);
         }
         for (key, value) in &tenant.documents {
-            Record::Document { tenant: id, key, value: Some(value) }.write(out);
+            Record::Document {
+                tenant: id,
+                key,
+                value: Some(value),
+            }
+            .write(out);
         }
     }
 
     fn capture_queue(&self, id: QueueId, out: &mut Vec<u8>) {
-        let Ok(slot) = self.queue_slot(id) else { return };
+        let Ok(slot) = self.queue_slot(id) else {
+            return;
+        };
         let queue = &self.queues[slot];
         self.queue_record(slot, |record| record.write(out));
-        Record::Progress { queue: id, next_seq: queue.next_seq, purged_at: queue.purged_at }.write(out);
+        Record::Progress {
+            queue: id,
+            next_seq: queue.next_seq,
+            purged_at: queue.purged_at,
+        }
+        .write(out);
     }
 
     fn is_swept(&self, id: QueueId) -> bool {
-        self.queue_slots.get(&id).is_some_and(|slot| self.sweeping.contains(slot))
+        self.queue_slots
+            .get(&id)
+            .is_some_and(|slot| self.sweeping.contains(slot))
     }
 
-    fn capture_remembered(&self, id: QueueId, from: u64, budget: &mut usize, out: &mut Vec<u8>) -> Option<u64> {
+    fn capture_remembered(
+        &self,
+        id: QueueId,
+        from: u64,
+        budget: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
         let slot = self.queue_slot(id).ok()?;
         let (slice, next) = self.queues[slot].rare()?.dedup.slice(from, *budget);
         for (hash, remembered) in slice {
@@ -149,7 +186,13 @@ impl Shard {
         })
     }
 
-    fn capture_messages(&self, id: QueueId, from: Seq, budget: &mut usize, out: &mut Vec<u8>) -> Option<Seq> {
+    fn capture_messages(
+        &self,
+        id: QueueId,
+        from: Seq,
+        budget: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Seq> {
         let slot = self.queue_slot(id).ok()?;
         for (seq, key) in self.queues[slot].index.from(from) {
             if *budget == 0 {
@@ -168,5 +211,7 @@ impl Shard {
 
 fn next<K: Copy + Ord, V>(map: &std::collections::BTreeMap<K, V>, after: Option<K>) -> Option<K> {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    map.range((from, Bound::Unbounded)).next().map(|(id, _)| *id)
+    map.range((from, Bound::Unbounded))
+        .next()
+        .map(|(id, _)| *id)
 }

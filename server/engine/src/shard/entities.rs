@@ -25,8 +25,13 @@ impl Shard {
 
     /// Makes a queue the one that its name names.
     pub(crate) fn name_queue(&mut self, id: QueueId) {
-        let Ok(slot) = self.queue_slot(id) else { return };
-        let (tenant, name) = (self.queues[slot].tenant, Arc::clone(&self.queues[slot].name));
+        let Ok(slot) = self.queue_slot(id) else {
+            return;
+        };
+        let (tenant, name) = (
+            self.queues[slot].tenant,
+            Arc::clone(&self.queues[slot].name),
+        );
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.tombstones.remove(&name);
             tenant.queues.insert(name, id);
@@ -51,17 +56,26 @@ impl Shard {
 
     /// Takes a queue away with everything in it. Its name rests until `tombstone_until`, if that is to come.
     pub(crate) fn drop_queue(&mut self, id: QueueId, tombstone_until: Millis) {
-        let Ok(slot) = self.queue_slot(id) else { return };
+        let Ok(slot) = self.queue_slot(id) else {
+            return;
+        };
         self.bury(slot);
         self.unserved.remove(&slot);
-        let receivers: Vec<_> =
-            self.queues[slot].rare().map(|rare| rare.receivers.iter().copied().collect()).unwrap_or_default();
+        let receivers: Vec<_> = self.queues[slot]
+            .rare()
+            .map(|rare| rare.receivers.iter().copied().collect())
+            .unwrap_or_default();
         for receiver in receivers {
             self.remove_receiver(receiver);
             self.effect(Effect::End { receiver });
         }
         self.queue_slots.remove(&id);
-        let Queue { tenant, name, settings, .. } = self.queues.remove(slot);
+        let Queue {
+            tenant,
+            name,
+            settings,
+            ..
+        } = self.queues.remove(slot);
         if let Some(holder) = self.tenant_mut(tenant) {
             holder.settings_bytes -= settings_charge(&settings);
             if holder.queues.get(&name) == Some(&id) {
@@ -76,7 +90,9 @@ impl Shard {
 
     /// Takes a tenant away with everything that is its.
     pub(crate) fn drop_tenant(&mut self, id: TenantId) {
-        let Some(tenant) = self.tenants.get(&id) else { return };
+        let Some(tenant) = self.tenants.get(&id) else {
+            return;
+        };
         let queues: Vec<QueueId> = tenant.queues.values().copied().collect();
         for queue in queues {
             self.drop_queue(queue, Millis::ZERO);
@@ -89,7 +105,9 @@ impl Shard {
     }
 
     pub(crate) fn set_document(&mut self, id: TenantId, key: &str, value: Option<&[u8]>) {
-        let Some(tenant) = self.tenant_mut(id) else { return };
+        let Some(tenant) = self.tenant_mut(id) else {
+            return;
+        };
         let before = match value {
             Some(value) => {
                 tenant.settings_bytes += (key.len() + value.len()) as u64;
@@ -103,7 +121,9 @@ impl Shard {
     /// Forgets the deduplication ids of a queue at once.
     pub(crate) fn forget_dedup(&mut self, slot: u32) {
         let tenant = self.queues[slot].tenant;
-        let Some(rare) = self.queues[slot].rare_mut() else { return };
+        let Some(rare) = self.queues[slot].rare_mut() else {
+            return;
+        };
         let charge = std::mem::take(&mut rare.dedup).charge();
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.dedup_bytes -= charge;
@@ -112,7 +132,11 @@ impl Shard {
 
     /// Whether a tenant may add so many bytes of settings.
     pub(crate) fn check_settings(&self, tenant: TenantId, more: u64, less: u64) -> Result<()> {
-        let held = self.tenants.get(&tenant).ok_or(Error::NotFound)?.settings_bytes;
+        let held = self
+            .tenants
+            .get(&tenant)
+            .ok_or(Error::NotFound)?
+            .settings_bytes;
         let limit = self.limits.settings_bytes;
         if more > less && held.saturating_add(more) - less.min(held) > limit {
             return Err(Error::SettingsFull { limit });
@@ -121,12 +145,18 @@ impl Shard {
     }
 
     pub(crate) fn is_tombstoned(&self, tenant: TenantId, name: &str) -> bool {
-        self.tenants.get(&tenant).and_then(|tenant| tenant.tombstones.get(name)).is_some_and(|until| *until > self.now)
+        self.tenants
+            .get(&tenant)
+            .and_then(|tenant| tenant.tombstones.get(name))
+            .is_some_and(|until| *until > self.now)
     }
 }
 
 /// What a queue's settings count against the tenant's cap: what its protocol wrote and its dead-letter policy.
 pub(crate) fn settings_charge(settings: &QueueSettings) -> u64 {
-    let policy = settings.dead_letter.as_ref().map_or(0, |policy| policy.queue.len() + policy.source.len());
+    let policy = settings
+        .dead_letter
+        .as_ref()
+        .map_or(0, |policy| policy.queue.len() + policy.source.len());
     (settings.protocol.len() + policy) as u64
 }

@@ -65,7 +65,8 @@ impl Shard {
         self.entries[key].group = NONE;
         if let Some(name) = group {
             let rare = self.queues[queue].make_rare();
-            rare.groups.insert(&mut self.groups, &mut self.entries, key, &name);
+            rare.groups
+                .insert(&mut self.groups, &mut self.entries, key, &name);
         }
         let due = self.entries[key].due;
         self.set_state(key, state, due);
@@ -74,7 +75,13 @@ impl Shard {
     /// Takes an entry out of its queue; it keeps its body.
     fn detach(&mut self, key: u32) {
         self.set_state(key, State::Free, Millis::NEVER);
-        let Entry { queue, seq, body, group, .. } = self.entries[key];
+        let Entry {
+            queue,
+            seq,
+            body,
+            group,
+            ..
+        } = self.entries[key];
         let charge = u64::from(self.bodies.charge(body));
         if group != NONE
             && let Some(rare) = self.queues[queue].rare_mut()
@@ -95,7 +102,12 @@ impl Shard {
 
     /// The one way to change a state: counts, ready order, groups and the timer follow.
     pub(crate) fn set_state(&mut self, key: u32, state: State, due: Millis) {
-        let Entry { state: before, queue: slot, group, .. } = self.entries[key];
+        let Entry {
+            state: before,
+            queue: slot,
+            group,
+            ..
+        } = self.entries[key];
         let queue = &mut self.queues[slot];
         if before == State::Ready && group == NONE {
             queue.unmake_ready(&mut self.entries, key);
@@ -145,7 +157,8 @@ impl Shard {
     /// A lease's end, a delay's end, or the message's.
     pub(crate) fn change_by_time(&mut self, key: u32) {
         let entry = self.entries[key];
-        if entry.state == State::Free || self.queues[entry.queue].index.get(entry.seq) != Some(key) {
+        if entry.state == State::Free || self.queues[entry.queue].index.get(entry.seq) != Some(key)
+        {
             return; // buried
         }
         let now = self.now;
@@ -154,16 +167,31 @@ impl Shard {
         }
         match entry.state {
             State::Acked if entry.due <= now => self.remove_entry(key, false),
-            State::Delayed | State::Leased if entry.due <= now => self.set_state(key, State::Ready, now),
+            State::Delayed | State::Leased if entry.due <= now => {
+                self.set_state(key, State::Ready, now)
+            }
             _ => self.wheel.set(key, entry.next_change().0),
         }
     }
 
     /// Lets a message go that waited for its group to be durable.
     pub(crate) fn release_held(&mut self, queue: QueueId, seq: Seq) {
-        let Some(key) = self.find(queue, seq) else { return };
-        let Entry { state: State::Held, due, .. } = self.entries[key] else { return };
-        let state = if due > self.now { State::Delayed } else { State::Ready };
+        let Some(key) = self.find(queue, seq) else {
+            return;
+        };
+        let Entry {
+            state: State::Held,
+            due,
+            ..
+        } = self.entries[key]
+        else {
+            return;
+        };
+        let state = if due > self.now {
+            State::Delayed
+        } else {
+            State::Ready
+        };
         self.set_state(key, state, due);
     }
 
@@ -177,7 +205,8 @@ impl Shard {
         let entry = &mut self.entries[key];
         if !entry.unsaved {
             entry.unsaved = true;
-            self.unsaved.push_back((self.queues[entry.queue].id, entry.seq));
+            self.unsaved
+                .push_back((self.queues[entry.queue].id, entry.seq));
         }
     }
 
@@ -185,8 +214,12 @@ impl Shard {
     pub(crate) fn save_some(&mut self) -> bool {
         let mut any = false;
         for _ in 0..super::SLICE {
-            let Some((queue, seq)) = self.unsaved.pop_front() else { break };
-            let Some(key) = self.find(queue, seq) else { continue };
+            let Some((queue, seq)) = self.unsaved.pop_front() else {
+                break;
+            };
+            let Some(key) = self.find(queue, seq) else {
+                continue;
+            };
             let entry = &mut self.entries[key];
             if !std::mem::take(&mut entry.unsaved) {
                 continue;
@@ -207,14 +240,29 @@ impl Shard {
 
     /// Moves a message to another queue as its dead-letter settings say. The entry, and with it every count of its
     /// deliveries, goes along.
-    pub(crate) fn dead_letter(&mut self, key: u32, policy: &DeadLetter, answered: bool) -> Result<()> {
+    pub(crate) fn dead_letter(
+        &mut self,
+        key: u32,
+        policy: &DeadLetter,
+        answered: bool,
+    ) -> Result<()> {
         let from = self.entries[key].queue;
         let tenant = self.queues[from].tenant;
-        let target = self.tenants.get(&tenant).and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
+        let target = self
+            .tenants
+            .get(&tenant)
+            .and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
         let to = self.queue_slot(*target.ok_or(Error::NotFound)?)?;
-        let mut overlay = self.overlay(key).map(|overlay| (*overlay).clone()).unwrap_or_default();
+        let mut overlay = self
+            .overlay(key)
+            .map(|overlay| (*overlay).clone())
+            .unwrap_or_default();
         overlay.dead_letter_source = Some(Arc::from(policy.source.as_str()));
-        let enqueued_at = if policy.restart_retention { self.now } else { self.entries[key].enqueued_at };
+        let enqueued_at = if policy.restart_retention {
+            self.now
+        } else {
+            self.entries[key].enqueued_at
+        };
         self.move_entry(key, to, overlay, enqueued_at, answered)
     }
 
@@ -254,7 +302,12 @@ impl Shard {
         self.attach(to, key, group, State::Ready);
         let moved = self.image(key, |image| {
             let mut bytes = Vec::new();
-            Record::Moved { queue: from, seq, to: image }.write(&mut bytes);
+            Record::Moved {
+                queue: from,
+                seq,
+                to: image,
+            }
+            .write(&mut bytes);
             bytes
         });
         self.draft.records.extend_from_slice(&moved);
@@ -265,7 +318,10 @@ impl Shard {
 
     /// What the broker added to a message.
     pub(crate) fn overlay(&self, key: u32) -> Option<Arc<Overlay>> {
-        self.entries[key].overlaid.then(|| self.overlays.get(&key).cloned()).flatten()
+        self.entries[key]
+            .overlaid
+            .then(|| self.overlays.get(&key).cloned())
+            .flatten()
     }
 
     pub(crate) fn group_name(&self, key: u32) -> Option<Arc<str>> {
@@ -305,7 +361,10 @@ impl Shard {
         if (queue.index.len() as u64).saturating_add(messages) > limit {
             return Err(Error::QueueFull { limit });
         }
-        let held = self.tenants.get(&queue.tenant).map_or(0, |tenant| tenant.bytes);
+        let held = self
+            .tenants
+            .get(&queue.tenant)
+            .map_or(0, |tenant| tenant.bytes);
         let limit = self.limits.message_bytes;
         if bytes > 0 && held.saturating_add(bytes) > limit {
             return Err(Error::TenantFull { limit });
@@ -320,7 +379,8 @@ impl Shard {
         let first = dedup.next_expiry().is_none();
         let freed = dedup.insert(hash, remembered);
         if first {
-            self.alarms.insert((remembered.expires_at, Alarm::Dedup(id)));
+            self.alarms
+                .insert((remembered.expires_at, Alarm::Dedup(id)));
         }
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.dedup_bytes = tenant.dedup_bytes + u64::from(remembered.charge) - freed;
@@ -345,7 +405,9 @@ impl Shard {
     pub(crate) fn clear_some(&mut self) -> usize {
         let mut done = 0;
         while done < super::SLICE {
-            let Some(mut grave) = self.graves.pop_front() else { break };
+            let Some(mut grave) = self.graves.pop_front() else {
+                break;
+            };
             done += self.clear_page(&mut grave);
             if grave.index.len() > 0 || grave.forget_some(&mut self.groups, super::SLICE) {
                 self.graves.push_front(grave);

@@ -246,7 +246,9 @@ impl Shard {
             if *first > op {
                 break;
             }
-            let Some((group, slots)) = self.in_flight.pop_front() else { break };
+            let Some((group, slots)) = self.in_flight.pop_front() else {
+                break;
+            };
             if group == op {
                 for (body, at) in slots.into_iter().zip(bodies) {
                     if let Some(at) = at {
@@ -268,7 +270,9 @@ impl Shard {
     fn written(&mut self, body: InFlight, at: BodyAt) {
         let known = self.bodies.is(body.slot, body.id);
         if known {
-            self.draft.released.extend(self.bodies.written(body.slot, at));
+            self.draft
+                .released
+                .extend(self.bodies.written(body.slot, at));
         } else if body.again {
             self.draft.released.push(at);
         }
@@ -276,12 +280,20 @@ impl Shard {
 
     /// Some stored bodies with positions in `range`, looking at a slice of all from `cursor` on; the cursor to go on
     /// with, or `None` at the end.
-    pub fn bodies_in(&self, range: std::ops::Range<u64>, cursor: u32) -> (Vec<StoredBody>, Option<u32>) {
+    pub fn bodies_in(
+        &self,
+        range: std::ops::Range<u64>,
+        cursor: u32,
+    ) -> (Vec<StoredBody>, Option<u32>) {
         let end = cursor.saturating_add(SLICE as u32);
         let found = (cursor..end.min(self.bodies.end()))
             .filter_map(|slot| {
                 let at = self.bodies.live_at(slot)?;
-                range.contains(&at.position).then(|| StoredBody { id: self.bodies.id(slot), at, slot })
+                range.contains(&at.position).then(|| StoredBody {
+                    id: self.bodies.id(slot),
+                    at,
+                    slot,
+                })
             })
             .collect();
         (found, (end < self.bodies.end()).then_some(end))
@@ -294,7 +306,14 @@ impl Shard {
             if self.bodies.is(slot, id) && self.bodies.at(slot) == Some(at) {
                 let index = self.draft.bodies.len() as u32;
                 self.record_lazily(&Record::Relocated { body: id, index });
-                self.draft.bodies.push((InFlight { slot, id, again: true }, bytes));
+                self.draft.bodies.push((
+                    InFlight {
+                        slot,
+                        id,
+                        again: true,
+                    },
+                    bytes,
+                ));
             }
         }
         self.finish()
@@ -341,13 +360,19 @@ impl Shard {
 
     /// Its tenants' names, ids and accounts.
     pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, TenantId, u64)> {
-        self.tenants.values().map(|tenant| (&tenant.name, tenant.id, tenant.account))
+        self.tenants
+            .values()
+            .map(|tenant| (&tenant.name, tenant.id, tenant.account))
     }
 
     /// What a tenant holds.
     pub fn usage(&self, tenant: TenantId) -> Option<Usage> {
         let tenant = self.tenants.get(&tenant)?;
-        let messages = tenant.queues.values().map(|id| self.queues[self.queue_slots[id]].index.len() as u64).sum();
+        let messages = tenant
+            .queues
+            .values()
+            .map(|id| self.queues[self.queue_slots[id]].index.len() as u64)
+            .sum();
         Some(Usage {
             entities: tenant.queues.len() as u64,
             messages,
@@ -367,24 +392,38 @@ impl Shard {
             && draft.released.is_empty()
             && !draft.durable;
         if nothing {
-            return Output { group: None, effects: draft.effects };
+            return Output {
+                group: None,
+                effects: draft.effects,
+            };
         }
         let op = self.next_op;
         self.next_op.0 += 1;
-        self.held.extend(draft.held.into_iter().map(|(queue, seq)| (op, queue, seq)));
+        self.held
+            .extend(draft.held.into_iter().map(|(queue, seq)| (op, queue, seq)));
         if !draft.bodies.is_empty() {
-            self.in_flight.push_back((op, draft.bodies.iter().map(|(body, _)| *body).collect()));
+            self.in_flight
+                .push_back((op, draft.bodies.iter().map(|(body, _)| *body).collect()));
         }
         let group = GroupOut {
             op,
             records: Bytes::from(draft.records),
-            bodies: draft.bodies.into_iter().map(|(body, bytes)| (body.id, bytes)).collect(),
-            settles_only: !draft.not_only_settled && draft.released.is_empty() && !draft.dead.is_empty(),
+            bodies: draft
+                .bodies
+                .into_iter()
+                .map(|(body, bytes)| (body.id, bytes))
+                .collect(),
+            settles_only: !draft.not_only_settled
+                && draft.released.is_empty()
+                && !draft.dead.is_empty(),
             dead: draft.dead,
             released: draft.released,
             durable: draft.durable,
         };
-        Output { group: Some(group), effects: draft.effects }
+        Output {
+            group: Some(group),
+            effects: draft.effects,
+        }
     }
 
     /// The number of the group being made.
@@ -435,7 +474,11 @@ impl Shard {
     /// Shares equal settings.
     pub(crate) fn intern(&mut self, settings: QueueSettings) -> Arc<QueueSettings> {
         let bytes = encode_settings(&settings);
-        Arc::clone(self.settings.entry(bytes).or_insert_with(|| Arc::new(settings)))
+        Arc::clone(
+            self.settings
+                .entry(bytes)
+                .or_insert_with(|| Arc::new(settings)),
+        )
     }
 
     /// Forgets shared settings that no queue has any more.
@@ -471,7 +514,8 @@ impl Shard {
     }
 
     pub(crate) fn add_tenant(&mut self, tenant: Tenant) {
-        self.tenant_names.insert(Arc::clone(&tenant.name), tenant.id);
+        self.tenant_names
+            .insert(Arc::clone(&tenant.name), tenant.id);
         self.tenants.insert(tenant.id, tenant);
     }
 
@@ -483,7 +527,14 @@ impl Shard {
     pub(crate) fn add_body(&mut self, bytes: Bytes, charge: u32) -> (u32, BodyId, u32) {
         let (slot, id) = self.bodies.pin(bytes.clone(), charge);
         let index = self.draft.bodies.len() as u32;
-        self.draft.bodies.push((InFlight { slot, id, again: false }, bytes));
+        self.draft.bodies.push((
+            InFlight {
+                slot,
+                id,
+                again: false,
+            },
+            bytes,
+        ));
         (slot, id, index)
     }
 

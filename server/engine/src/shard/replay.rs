@@ -31,12 +31,20 @@ pub struct Recovery {
 impl Recovery {
     /// Begins with nothing.
     pub fn new(number: u8, epoch: Epoch, limits: Limits, now: Millis) -> Self {
-        Self { shard: Shard::new(number, epoch, limits, now), bodies: BTreeMap::new(), relocated: BTreeMap::new() }
+        Self {
+            shard: Shard::new(number, epoch, limits, now),
+            bodies: BTreeMap::new(),
+            relocated: BTreeMap::new(),
+        }
     }
 
     /// Applies a group of the journal, or a piece of a checkpoint; `bodies` says where the group's bodies lie, `None` for one
     /// that was left out because its message was settled before it was written.
-    pub fn apply(&mut self, mut records: &[u8], bodies: &[Option<BodyAt>]) -> Result<(), BadRecord> {
+    pub fn apply(
+        &mut self,
+        mut records: &[u8],
+        bodies: &[Option<BodyAt>],
+    ) -> Result<(), BadRecord> {
         while !records.is_empty() {
             let record = Record::read(&mut records)?;
             self.apply_record(record, bodies)?;
@@ -52,7 +60,9 @@ impl Recovery {
         if !clean {
             shard.next_queue += JUMP;
             shard.next_tenant += JUMP;
-            shard.bodies.skip_to(BodyId(shard.bodies.next_id().0 + JUMP));
+            shard
+                .bodies
+                .skip_to(BodyId(shard.bodies.next_id().0 + JUMP));
             for slot in shard.queue_slots.values() {
                 shard.queues[*slot].next_seq.0 += JUMP;
             }
@@ -61,17 +71,43 @@ impl Recovery {
         self.shard
     }
 
-    fn apply_record(&mut self, record: Record<'_>, bodies: &[Option<BodyAt>]) -> Result<(), BadRecord> {
-        let body_at =
-            |index: u32| bodies.get(index as usize).copied().ok_or(BadRecord("it counts a body that is not there"));
+    fn apply_record(
+        &mut self,
+        record: Record<'_>,
+        bodies: &[Option<BodyAt>],
+    ) -> Result<(), BadRecord> {
+        let body_at = |index: u32| {
+            bodies
+                .get(index as usize)
+                .copied()
+                .ok_or(BadRecord("it counts a body that is not there"))
+        };
         match record {
-            Record::Tenant { id, account, name, at } => self.tenant(id, account, name, at),
+            Record::Tenant {
+                id,
+                account,
+                name,
+                at,
+            } => self.tenant(id, account, name, at),
             Record::TenantGone { id } => self.shard.drop_tenant(id),
             Record::Queue { .. } => self.queue(&record)?,
-            Record::QueueGone { id, tombstone_until } => self.shard.drop_queue(id, tombstone_until),
-            Record::Tombstone { tenant, name, until } => self.shard.bury_name(tenant, Arc::from(name), until),
+            Record::QueueGone {
+                id,
+                tombstone_until,
+            } => self.shard.drop_queue(id, tombstone_until),
+            Record::Tombstone {
+                tenant,
+                name,
+                until,
+            } => self.shard.bury_name(tenant, Arc::from(name), until),
             Record::Purged { queue, below, at } => self.purged(queue, below, at),
-            Record::Sent { body, index, charge, at, copies } => {
+            Record::Sent {
+                body,
+                index,
+                charge,
+                at,
+                copies,
+            } => {
                 self.shard.now = self.shard.now.max(at);
                 let lies = body_at(index)?;
                 for copy in &copies {
@@ -79,7 +115,14 @@ impl Recovery {
                 }
             }
             Record::Gone { queue, seq } => self.gone(queue, seq),
-            Record::Lease { queue, seq, standing, due, deliveries, first_delivered_at } => {
+            Record::Lease {
+                queue,
+                seq,
+                standing,
+                due,
+                deliveries,
+                first_delivered_at,
+            } => {
                 if let Some(key) = self.shard.find(queue, seq) {
                     let entry = &mut self.shard.entries[key];
                     entry.deliveries = deliveries;
@@ -87,15 +130,29 @@ impl Recovery {
                     self.stand(key, standing, due);
                 }
             }
-            Record::Acked { queue, seq, until } => self.stand_at(queue, seq, Standing::Acked, until),
-            Record::Deferred { queue, seq } => self.stand_at(queue, seq, Standing::Deferred, Millis::NEVER),
+            Record::Acked { queue, seq, until } => {
+                self.stand_at(queue, seq, Standing::Acked, until)
+            }
+            Record::Deferred { queue, seq } => {
+                self.stand_at(queue, seq, Standing::Deferred, Millis::NEVER)
+            }
             Record::Moved { queue, seq, to } => {
-                let known =
-                    self.shard.find(queue, seq).and_then(|key| self.shard.bodies.at(self.shard.entries[key].body));
-                self.image(&Image { at: known.or(to.at), ..to });
+                let known = self
+                    .shard
+                    .find(queue, seq)
+                    .and_then(|key| self.shard.bodies.at(self.shard.entries[key].body));
+                self.image(&Image {
+                    at: known.or(to.at),
+                    ..to
+                });
                 self.gone(queue, seq);
             }
-            Record::Sought { queue, boundary, end, acked_until } => self.sought(queue, boundary, end, acked_until),
+            Record::Sought {
+                queue,
+                boundary,
+                end,
+                acked_until,
+            } => self.sought(queue, boundary, end, acked_until),
             Record::Document { tenant, key, value } => self.shard.set_document(tenant, key, value),
             Record::Relocated { body, index } => {
                 if let Some(at) = body_at(index)? {
@@ -105,20 +162,47 @@ impl Recovery {
                     }
                 }
             }
-            Record::Progress { queue, next_seq, purged_at } => {
+            Record::Progress {
+                queue,
+                next_seq,
+                purged_at,
+            } => {
                 if let Ok(slot) = self.shard.queue_slot(queue) {
                     let queue = &mut self.shard.queues[slot];
                     queue.next_seq = queue.next_seq.max(next_seq);
                     queue.purged_at = queue.purged_at.max(purged_at);
                 }
             }
-            Record::Remembered { queue, hash, id, seq, expires_at, charge } => {
+            Record::Remembered {
+                queue,
+                hash,
+                id,
+                seq,
+                expires_at,
+                charge,
+            } => {
                 if let Ok(slot) = self.shard.queue_slot(queue) {
-                    self.shard.remember(slot, hash, Remembered { id, seq, expires_at, charge, op: OpNo(0) });
+                    self.shard.remember(
+                        slot,
+                        hash,
+                        Remembered {
+                            id,
+                            seq,
+                            expires_at,
+                            charge,
+                            op: OpNo(0),
+                        },
+                    );
                 }
             }
             Record::Entry(image) => self.image(&image),
-            Record::Counters { queue, tenant, account, body, now } => {
+            Record::Counters {
+                queue,
+                tenant,
+                account,
+                body,
+                now,
+            } => {
                 let shard = &mut self.shard;
                 shard.next_queue = shard.next_queue.max(queue);
                 shard.next_tenant = shard.next_tenant.max(tenant);
@@ -141,11 +225,20 @@ impl Recovery {
     }
 
     fn queue(&mut self, record: &Record<'_>) -> Result<(), BadRecord> {
-        let Record::Queue { id, tenant, name, created_at, modified_at, origin, settings } = *record else {
+        let Record::Queue {
+            id,
+            tenant,
+            name,
+            created_at,
+            modified_at,
+            origin,
+            settings,
+        } = *record
+        else {
             return Ok(());
         };
-        let settings: QueueSettings =
-            postcard::from_bytes(settings).map_err(|_| BadRecord("a queue's settings are of another kind"))?;
+        let settings: QueueSettings = postcard::from_bytes(settings)
+            .map_err(|_| BadRecord("a queue's settings are of another kind"))?;
         let shard = &mut self.shard;
         shard.now = shard.now.max(modified_at);
         shard.next_queue = shard.next_queue.max((id.0 >> SHARD_BITS) + 1);
@@ -155,7 +248,12 @@ impl Recovery {
         match shard.queue_slot(id) {
             Ok(slot) => {
                 if shard.replace_settings(slot, settings) {
-                    let everything = Sweep { next: Seq(0), end: Seq(u64::MAX), retime: true, seek: None };
+                    let everything = Sweep {
+                        next: Seq(0),
+                        end: Seq(u64::MAX),
+                        retime: true,
+                        seek: None,
+                    };
                     self.sweep(slot, &everything);
                 }
                 let queue = &mut self.shard.queues[slot];
@@ -164,7 +262,8 @@ impl Recovery {
             }
             Err(_) => {
                 let settings = shard.intern(settings);
-                let mut queue = Queue::new(id, tenant, Arc::from(name), settings, origin, created_at);
+                let mut queue =
+                    Queue::new(id, tenant, Arc::from(name), settings, origin, created_at);
                 queue.modified_at = modified_at;
                 shard.add_queue(queue);
             }
@@ -174,9 +273,15 @@ impl Recovery {
     }
 
     fn purged(&mut self, queue: QueueId, below: Seq, at: Millis) {
-        let Ok(slot) = self.shard.queue_slot(queue) else { return };
-        let gone: Vec<Seq> =
-            self.shard.queues[slot].index.from(Seq(0)).map(|(seq, _)| seq).take_while(|seq| *seq < below).collect();
+        let Ok(slot) = self.shard.queue_slot(queue) else {
+            return;
+        };
+        let gone: Vec<Seq> = self.shard.queues[slot]
+            .index
+            .from(Seq(0))
+            .map(|(seq, _)| seq)
+            .take_while(|seq| *seq < below)
+            .collect();
         for seq in gone {
             self.gone(queue, seq);
         }
@@ -186,8 +291,17 @@ impl Recovery {
         queue.next_seq = queue.next_seq.max(below);
     }
 
-    fn copied(&mut self, copy: &Copied<'_>, at: Millis, body: BodyId, lies: Option<BodyAt>, charge: u32) {
-        let Ok(slot) = self.shard.queue_slot(copy.queue) else { return };
+    fn copied(
+        &mut self,
+        copy: &Copied<'_>,
+        at: Millis,
+        body: BodyId,
+        lies: Option<BodyAt>,
+        charge: u32,
+    ) {
+        let Ok(slot) = self.shard.queue_slot(copy.queue) else {
+            return;
+        };
         if let Some(dedup) = copy.dedup {
             let remembered = Remembered {
                 id: dedup.id,
@@ -226,7 +340,9 @@ impl Recovery {
 
     /// Puts a message where the image says, unless it is there.
     fn image(&mut self, image: &Image<'_>) {
-        let Ok(slot) = self.shard.queue_slot(image.queue) else { return };
+        let Ok(slot) = self.shard.queue_slot(image.queue) else {
+            return;
+        };
         let queue = &mut self.shard.queues[slot];
         queue.next_seq = queue.next_seq.max(Seq(image.seq.0 + 1));
         if queue.index.get(image.seq).is_some() {
@@ -262,14 +378,19 @@ impl Recovery {
         entry.first_delivered_at = image.first_delivered_at;
         if image.dead_letter_source.is_some() || image.id.is_some() {
             entry.overlaid = true;
-            let overlay = Overlay { dead_letter_source: image.dead_letter_source.map(Arc::from), id: image.id };
+            let overlay = Overlay {
+                dead_letter_source: image.dead_letter_source.map(Arc::from),
+                id: image.id,
+            };
             self.shard.overlays.insert(key, Arc::new(overlay));
         }
         self.stand(key, image.standing, image.due);
     }
 
     fn gone(&mut self, queue: QueueId, seq: Seq) {
-        let Some(key) = self.shard.find(queue, seq) else { return };
+        let Some(key) = self.shard.find(queue, seq) else {
+            return;
+        };
         let body = self.shard.entries[key].body;
         let id = self.shard.bodies.id(body);
         self.shard.remove_silently(key);
@@ -297,8 +418,19 @@ impl Recovery {
 
     fn sought(&mut self, queue: QueueId, boundary: Seq, end: Seq, acked_until: Millis) {
         if let Ok(slot) = self.shard.queue_slot(queue) {
-            let seek = Some(Seek { boundary, acked_until });
-            self.sweep(slot, &Sweep { next: Seq(0), end, retime: false, seek });
+            let seek = Some(Seek {
+                boundary,
+                acked_until,
+            });
+            self.sweep(
+                slot,
+                &Sweep {
+                    next: Seq(0),
+                    end,
+                    retime: false,
+                    seek,
+                },
+            );
         }
     }
 

@@ -20,12 +20,19 @@ impl Shard {
         let mut taken = Vec::new();
         let mut steps = SLICE + request.max as usize;
         while taken.len() < request.max as usize && steps > 0 {
-            let room = settings.max_leased.saturating_sub(self.queues[slot].count(State::Leased));
-            let Some(first) = self.queues[slot].first(&self.entries, &self.groups) else { break };
+            let room = settings
+                .max_leased
+                .saturating_sub(self.queues[slot].count(State::Leased));
+            let Some(first) = self.queues[slot].first(&self.entries, &self.groups) else {
+                break;
+            };
             if room == 0 {
                 let limit = u64::from(settings.max_leased);
                 return if taken.is_empty() {
-                    Err(Error::TooMany { what: "leased messages", limit })
+                    Err(Error::TooMany {
+                        what: "leased messages",
+                        limit,
+                    })
                 } else {
                     Ok(taken)
                 };
@@ -50,10 +57,21 @@ impl Shard {
     }
 
     /// Leases a group's messages from its head up to the first that is not ready.
-    fn take_run(&mut self, head: u32, wanted: usize, lease: Millis, steps: &mut usize, taken: &mut Vec<Delivery>) {
+    fn take_run(
+        &mut self,
+        head: u32,
+        wanted: usize,
+        lease: Millis,
+        steps: &mut usize,
+        taken: &mut Vec<Delivery>,
+    ) {
         let end = taken.len() + wanted;
         let mut key = head;
-        while key != NONE && self.entries[key].state == State::Ready && taken.len() < end && *steps > 0 {
+        while key != NONE
+            && self.entries[key].state == State::Ready
+            && taken.len() < end
+            && *steps > 0
+        {
             *steps -= 1;
             let next = self.entries[key].next;
             taken.extend(self.lease(key, lease));
@@ -69,7 +87,14 @@ impl Shard {
             return None;
         }
         self.sweep_first(key);
-        let Entry { queue: slot, state: State::Ready, .. } = self.entries[key] else { return None };
+        let Entry {
+            queue: slot,
+            state: State::Ready,
+            ..
+        } = self.entries[key]
+        else {
+            return None;
+        };
         let settings = Arc::clone(&self.queues[slot].settings);
         if let Some(policy) = &settings.dead_letter
             && self.entries[key].deliveries >= policy.max_deliveries
@@ -121,7 +146,9 @@ impl Shard {
     pub(crate) fn serve_touched(&mut self) {
         let mut budget = SLICE;
         while budget > 0 {
-            let Some(slot) = self.unserved.pop_first() else { break };
+            let Some(slot) = self.unserved.pop_first() else {
+                break;
+            };
             if self.serve(slot, &mut budget) {
                 self.unserved.insert(slot);
             }
@@ -131,10 +158,16 @@ impl Shard {
     /// Gives what is ready to the receivers in turn; whether there is more to do.
     fn serve(&mut self, slot: u32, budget: &mut usize) -> bool {
         while *budget > 0 {
-            let Some(receiver) = self.queues[slot].rare().and_then(|rare| rare.waiting.front().copied()) else {
+            let Some(receiver) = self.queues[slot]
+                .rare()
+                .and_then(|rare| rare.waiting.front().copied())
+            else {
                 return false;
             };
-            if self.queues[slot].first(&self.entries, &self.groups).is_none() {
+            if self.queues[slot]
+                .first(&self.entries, &self.groups)
+                .is_none()
+            {
                 return false;
             }
             let Some(&state) = self.receivers.get(&receiver) else {
@@ -143,7 +176,13 @@ impl Shard {
             };
             // A consumer gets one message and goes to the end of the line; a long poll gets what there is.
             let max = if state.once { state.credit } else { 1 };
-            match self.take(slot, Receive { max, lease: state.lease }) {
+            match self.take(
+                slot,
+                Receive {
+                    max,
+                    lease: state.lease,
+                },
+            ) {
                 Ok(deliveries) if deliveries.is_empty() => {
                     // Nothing but dead messages within a slice: the next turn goes on behind them.
                     *budget = budget.saturating_sub(SLICE);
@@ -152,14 +191,21 @@ impl Shard {
                     *budget = budget.saturating_sub(deliveries.len());
                     self.turn_away(slot);
                     self.used_credit(slot, receiver, deliveries.len() as u32);
-                    self.effect(Effect::Deliver { receiver, deliveries });
+                    self.effect(Effect::Deliver {
+                        receiver,
+                        deliveries,
+                    });
                 }
                 // As many leased as may be: the next settlement comes back here.
                 Err(_) => return false,
             }
         }
-        self.queues[slot].rare().is_some_and(|rare| !rare.waiting.is_empty())
-            && self.queues[slot].first(&self.entries, &self.groups).is_some()
+        self.queues[slot]
+            .rare()
+            .is_some_and(|rare| !rare.waiting.is_empty())
+            && self.queues[slot]
+                .first(&self.entries, &self.groups)
+                .is_some()
     }
 
     fn turn_away(&mut self, slot: u32) {
@@ -169,7 +215,9 @@ impl Shard {
     }
 
     fn used_credit(&mut self, slot: u32, id: ReceiverId, used: u32) {
-        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        let Some(receiver) = self.receivers.get_mut(&id) else {
+            return;
+        };
         receiver.credit = receiver.credit.saturating_sub(used);
         if receiver.once {
             self.remove_receiver(id);
@@ -182,12 +230,15 @@ impl Shard {
 
     /// Forgets a receiver, wherever it stands.
     pub(crate) fn remove_receiver(&mut self, id: ReceiverId) -> bool {
-        let Some(receiver) = self.receivers.remove(&id) else { return false };
+        let Some(receiver) = self.receivers.remove(&id) else {
+            return false;
+        };
         if let Some(rare) = self.queues[receiver.queue].rare_mut() {
             rare.receivers.remove(&id);
             // Its place in the line is skipped when its turn comes; a line of the gone is swept now and then.
             if rare.waiting.len() > 2 * rare.receivers.len() + 16 {
-                rare.waiting.retain(|waiting| rare.receivers.contains(waiting));
+                rare.waiting
+                    .retain(|waiting| rare.receivers.contains(waiting));
             }
         }
         if let Some(tenant) = self.tenant_mut(receiver.tenant) {

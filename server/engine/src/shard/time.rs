@@ -73,9 +73,13 @@ impl Shard {
     /// Forgets deduplication ids whose window is over.
     fn fade(&mut self, queue: QueueId) {
         let now = self.now;
-        let Ok(slot) = self.queue_slot(queue) else { return };
+        let Ok(slot) = self.queue_slot(queue) else {
+            return;
+        };
         let tenant = self.queues[slot].tenant;
-        let Some(rare) = self.queues[slot].rare_mut() else { return };
+        let Some(rare) = self.queues[slot].rare_mut() else {
+            return;
+        };
         let freed = rare.dedup.expire(now, SLICE);
         if let Some(at) = rare.dedup.next_expiry() {
             self.alarms.insert((at.max(now), Alarm::Dedup(queue)));
@@ -88,12 +92,17 @@ impl Shard {
     /// Keeps a deleted name from being made again until then.
     pub(crate) fn bury_name(&mut self, tenant: TenantId, name: Arc<str>, until: Millis) {
         let limit = self.limits.tombstones;
-        let Some(holder) = self.tenants.get_mut(&tenant) else { return };
+        let Some(holder) = self.tenants.get_mut(&tenant) else {
+            return;
+        };
         holder.tombstones.insert(Arc::clone(&name), until);
         self.alarms.insert((until, Alarm::Tombstone(tenant, name)));
         if holder.tombstones.len() as u64 > limit
-            && let Some(first) =
-                holder.tombstones.iter().min_by_key(|(_, until)| **until).map(|(name, _)| Arc::clone(name))
+            && let Some(first) = holder
+                .tombstones
+                .iter()
+                .min_by_key(|(_, until)| **until)
+                .map(|(name, _)| Arc::clone(name))
         {
             holder.tombstones.remove(&first);
         }
@@ -102,7 +111,10 @@ impl Shard {
     fn forget_tombstone(&mut self, tenant: TenantId, name: &str) {
         let now = self.now;
         if let Some(tenant) = self.tenants.get_mut(&tenant)
-            && tenant.tombstones.get(name).is_some_and(|until| *until <= now)
+            && tenant
+                .tombstones
+                .get(name)
+                .is_some_and(|until| *until <= now)
         {
             tenant.tombstones.remove(name);
         }
@@ -123,16 +135,28 @@ impl Shard {
     }
 
     fn sweep_some(&mut self) {
-        let Some(slot) = self.sweeping.pop_first() else { return };
-        let Some(mut sweep) = self.queues[slot].rare().and_then(|rare| rare.sweep) else { return };
-        let slice: Vec<(Seq, u32)> =
-            self.queues[slot].index.from(sweep.next).take_while(|(seq, _)| *seq < sweep.end).take(SLICE).collect();
+        let Some(slot) = self.sweeping.pop_first() else {
+            return;
+        };
+        let Some(mut sweep) = self.queues[slot].rare().and_then(|rare| rare.sweep) else {
+            return;
+        };
+        let slice: Vec<(Seq, u32)> = self.queues[slot]
+            .index
+            .from(sweep.next)
+            .take_while(|(seq, _)| *seq < sweep.end)
+            .take(SLICE)
+            .collect();
         for (_, key) in &slice {
             if !std::mem::take(&mut self.entries[*key].swept) {
                 self.sweep_entry(slot, *key, &sweep);
             }
         }
-        let rest = if slice.len() == SLICE { slice.last().map(|(seq, _)| Seq(seq.0 + 1)) } else { None };
+        let rest = if slice.len() == SLICE {
+            slice.last().map(|(seq, _)| Seq(seq.0 + 1))
+        } else {
+            None
+        };
         if let Some(rare) = self.queues[slot].rare_mut() {
             rare.sweep = rest.map(|next| {
                 sweep.next = next;
@@ -146,8 +170,12 @@ impl Shard {
 
     /// Makes a pending sweep's change to a message before anything else happens to it.
     pub(crate) fn sweep_first(&mut self, key: u32) {
-        let Entry { queue, seq, swept, .. } = self.entries[key];
-        let Some(sweep) = self.queues[queue].rare().and_then(|rare| rare.sweep) else { return };
+        let Entry {
+            queue, seq, swept, ..
+        } = self.entries[key];
+        let Some(sweep) = self.queues[queue].rare().and_then(|rare| rare.sweep) else {
+            return;
+        };
         if !swept && seq >= sweep.next && seq < sweep.end {
             self.sweep_entry(queue, key, &sweep);
             self.entries[key].swept = true;
@@ -172,7 +200,8 @@ impl Shard {
         if let Some(seek) = sweep.seek {
             let Entry { seq, state, .. } = self.entries[key];
             match (seq < seek.boundary, state) {
-                (true, State::Acked) | (false, State::Ready | State::Leased | State::Delayed | State::Held) => {}
+                (true, State::Acked)
+                | (false, State::Ready | State::Leased | State::Delayed | State::Held) => {}
                 (true, _) => self.set_state(key, State::Acked, seek.acked_until),
                 (false, _) => self.set_state(key, State::Ready, self.now),
             }
@@ -182,8 +211,20 @@ impl Shard {
     /// Moves the line between what a retaining queue has delivered and what it has not.
     pub(crate) fn seek(&mut self, slot: u32, boundary: Seq, acked_until: Millis) {
         let queue = &self.queues[slot];
-        let record = Record::Sought { queue: queue.id, boundary, end: queue.next_seq, acked_until };
+        let record = Record::Sought {
+            queue: queue.id,
+            boundary,
+            end: queue.next_seq,
+            acked_until,
+        };
         self.record(&record);
-        self.start_sweep(slot, false, Some(Seek { boundary, acked_until }));
+        self.start_sweep(
+            slot,
+            false,
+            Some(Seek {
+                boundary,
+                acked_until,
+            }),
+        );
     }
 }

@@ -16,7 +16,9 @@ use crate::{
 impl Tx<'_> {
     /// The tenant of that name and its account number.
     pub fn find_tenant(&self, name: &str) -> Option<(TenantId, u64)> {
-        self.shard.tenant_by_name(name).map(|tenant| (tenant.id, tenant.account))
+        self.shard
+            .tenant_by_name(name)
+            .map(|tenant| (tenant.id, tenant.account))
     }
 
     /// Makes a tenant, or finds it; its id and its 12-digit account number.
@@ -26,8 +28,14 @@ impl Tx<'_> {
         }
         let at = self.now();
         let (id, account) = self.shard.new_tenant_id();
-        self.shard.add_tenant(Tenant::new(id, Arc::from(name), account));
-        self.shard.record(&Record::Tenant { id, account, name, at });
+        self.shard
+            .add_tenant(Tenant::new(id, Arc::from(name), account));
+        self.shard.record(&Record::Tenant {
+            id,
+            account,
+            name,
+            at,
+        });
         (id, account)
     }
 
@@ -47,8 +55,16 @@ impl Tx<'_> {
     }
 
     /// Up to `limit` names in byte order that start with `prefix` and come after `after`.
-    pub fn queue_names(&self, tenant: TenantId, prefix: &str, after: Option<&str>, limit: usize) -> Vec<Arc<str>> {
-        let Some(tenant) = self.shard.tenants.get(&tenant) else { return Vec::new() };
+    pub fn queue_names(
+        &self,
+        tenant: TenantId,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<str>> {
+        let Some(tenant) = self.shard.tenants.get(&tenant) else {
+            return Vec::new();
+        };
         let from = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
@@ -83,10 +99,18 @@ impl Tx<'_> {
             return Err(Error::TooManyEntities { limit });
         }
         check_lifetimes(self.shard, &settings)?;
-        self.shard.check_settings(tenant, crate::shard::settings_charge(&settings), 0)?;
+        self.shard
+            .check_settings(tenant, crate::shard::settings_charge(&settings), 0)?;
         let id = self.shard.new_queue_id();
         let settings = self.shard.intern(settings);
-        let slot = self.shard.add_queue(Queue::new(id, tenant, Arc::from(name), settings, origin, self.shard.now()));
+        let slot = self.shard.add_queue(Queue::new(
+            id,
+            tenant,
+            Arc::from(name),
+            settings,
+            origin,
+            self.shard.now(),
+        ));
         self.record_queue(slot);
         Ok(id)
     }
@@ -110,7 +134,10 @@ impl Tx<'_> {
         }
         check_lifetimes(self.shard, &settings)?;
         let tenant = self.shard.queues[slot].tenant;
-        let (more, less) = (crate::shard::settings_charge(&settings), crate::shard::settings_charge(&before));
+        let (more, less) = (
+            crate::shard::settings_charge(&settings),
+            crate::shard::settings_charge(&before),
+        );
         self.shard.check_settings(tenant, more, less)?;
         if *before == settings {
             return Ok(());
@@ -126,9 +153,16 @@ impl Tx<'_> {
     /// Deletes a queue with everything in it; for `tombstone` its name cannot be made again.
     pub fn delete_queue(&mut self, id: QueueId, tombstone: Millis) -> Result<()> {
         self.shard.queue_slot(id)?;
-        let tombstone_until = if tombstone == Millis::ZERO { Millis::ZERO } else { self.now().plus(tombstone) };
+        let tombstone_until = if tombstone == Millis::ZERO {
+            Millis::ZERO
+        } else {
+            self.now().plus(tombstone)
+        };
         self.shard.drop_queue(id, tombstone_until);
-        self.shard.record(&Record::QueueGone { id, tombstone_until });
+        self.shard.record(&Record::QueueGone {
+            id,
+            tombstone_until,
+        });
         Ok(())
     }
 
@@ -144,7 +178,11 @@ impl Tx<'_> {
         queue.purged_at = now;
         let below = queue.next_seq;
         self.shard.bury(slot);
-        self.shard.record(&Record::Purged { queue: id, below, at: now });
+        self.shard.record(&Record::Purged {
+            queue: id,
+            below,
+            at: now,
+        });
         Ok(())
     }
 
@@ -156,7 +194,9 @@ impl Tx<'_> {
 
     /// The documents whose keys start with `prefix`, in byte order of their keys.
     pub fn documents(&self, tenant: TenantId, prefix: &str) -> Vec<(Arc<str>, Arc<[u8]>)> {
-        let Some(tenant) = self.shard.tenants.get(&tenant) else { return Vec::new() };
+        let Some(tenant) = self.shard.tenants.get(&tenant) else {
+            return Vec::new();
+        };
         tenant
             .documents
             .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
@@ -166,8 +206,15 @@ impl Tx<'_> {
     }
 
     /// Writes a document, or removes it with `None`.
-    pub fn put_document(&mut self, tenant: TenantId, key: &str, value: Option<&[u8]>) -> Result<()> {
-        let before = self.document(tenant, key).map_or(0, |before| (key.len() + before.len()) as u64);
+    pub fn put_document(
+        &mut self,
+        tenant: TenantId,
+        key: &str,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let before = self
+            .document(tenant, key)
+            .map_or(0, |before| (key.len() + before.len()) as u64);
         let after = value.map_or(0, |value| (key.len() + value.len()) as u64);
         self.shard.check_settings(tenant, after, before)?;
         self.shard.set_document(tenant, key, value);
@@ -177,16 +224,24 @@ impl Tx<'_> {
 
     fn record_queue(&mut self, slot: u32) {
         let mut bytes = Vec::new();
-        self.shard.queue_record(slot, |record| record.write(&mut bytes));
+        self.shard
+            .queue_record(slot, |record| record.write(&mut bytes));
         self.shard.append(&bytes);
     }
 }
 
 fn check_lifetimes(shard: &Shard, settings: &QueueSettings) -> Result<()> {
     let limit = shard.limits().lifetime;
-    let spans = [("retention", settings.retention), ("delay", settings.delay), ("lease", settings.lease)];
+    let spans = [
+        ("retention", settings.retention),
+        ("delay", settings.delay),
+        ("lease", settings.lease),
+    ];
     match spans.into_iter().find(|(_, span)| *span > limit) {
-        Some((what, _)) => Err(Error::TooLong { what, limit_ms: limit.0 }),
+        Some((what, _)) => Err(Error::TooLong {
+            what,
+            limit_ms: limit.0,
+        }),
         None => Ok(()),
     }
 }

@@ -23,23 +23,50 @@ impl Tx<'_> {
     pub fn wait(&mut self, queue: QueueId, request: Receive) -> Result<ReceiverId> {
         self.register(
             queue,
-            Receiver { queue: 0, tenant: Default::default(), credit: request.max, lease: request.lease, once: true },
+            Receiver {
+                queue: 0,
+                tenant: Default::default(),
+                credit: request.max,
+                lease: request.lease,
+                once: true,
+            },
         )
     }
 
     /// Registers a consumer, which gets messages one by one as long as it has credit, in turn with the others.
-    pub fn subscribe(&mut self, queue: QueueId, credit: u32, lease: Option<Millis>) -> Result<ReceiverId> {
-        self.register(queue, Receiver { queue: 0, tenant: Default::default(), credit, lease, once: false })
+    pub fn subscribe(
+        &mut self,
+        queue: QueueId,
+        credit: u32,
+        lease: Option<Millis>,
+    ) -> Result<ReceiverId> {
+        self.register(
+            queue,
+            Receiver {
+                queue: 0,
+                tenant: Default::default(),
+                credit,
+                lease,
+                once: false,
+            },
+        )
     }
 
     /// Gives a consumer more credit.
     pub fn grant(&mut self, receiver: ReceiverId, credit: u32) -> Result<()> {
-        let state = self.shard.receivers.get_mut(&receiver).ok_or(Error::NotFound)?;
+        let state = self
+            .shard
+            .receivers
+            .get_mut(&receiver)
+            .ok_or(Error::NotFound)?;
         let idle = state.credit == 0;
         state.credit = state.credit.saturating_add(credit);
         let slot = state.queue;
         if idle && credit > 0 {
-            self.shard.queues[slot].make_rare().waiting.push_back(receiver);
+            self.shard.queues[slot]
+                .make_rare()
+                .waiting
+                .push_back(receiver);
             self.shard.touch(slot);
         }
         Ok(())
@@ -52,9 +79,14 @@ impl Tx<'_> {
 
     /// Takes back a delivery that never left the node: as if it had not been made.
     pub fn give_back(&mut self, claim: &Claim) {
-        let Some(key) = self.shard.find(claim.queue, claim.seq) else { return };
+        let Some(key) = self.shard.find(claim.queue, claim.seq) else {
+            return;
+        };
         let entry = &mut self.shard.entries[key];
-        if entry.state != State::Leased || entry.deliveries != claim.delivery || !entry.delivered_here {
+        if entry.state != State::Leased
+            || entry.deliveries != claim.delivery
+            || !entry.delivered_here
+        {
             return;
         }
         entry.deliveries -= 1;
@@ -98,7 +130,12 @@ impl Tx<'_> {
 
     /// Leases messages that were set aside, by their sequence numbers. [`Error::NotFound`] if any is not there or not
     /// deferred; then none is leased.
-    pub fn receive_deferred(&mut self, queue: QueueId, seqs: &[Seq], lease: Option<Millis>) -> Result<Vec<Delivery>> {
+    pub fn receive_deferred(
+        &mut self,
+        queue: QueueId,
+        seqs: &[Seq],
+        lease: Option<Millis>,
+    ) -> Result<Vec<Delivery>> {
         let slot = self.shard.queue_slot(queue)?;
         self.check_lease(lease)?;
         let keys = seqs
@@ -106,12 +143,18 @@ impl Tx<'_> {
             .map(|seq| {
                 let key = self.shard.find(queue, *seq).ok_or(Error::NotFound)?;
                 let entry = &self.shard.entries[key];
-                let deferred = entry.state == State::Deferred && !entry.is_expired(self.shard.now());
+                let deferred =
+                    entry.state == State::Deferred && !entry.is_expired(self.shard.now());
                 deferred.then_some(key).ok_or(Error::NotFound)
             })
             .collect::<Result<Vec<_>>>()?;
-        let until = self.now().plus(lease.unwrap_or(self.shard.queues[slot].settings.lease));
-        Ok(keys.into_iter().map(|key| self.lease_deferred(key, until)).collect())
+        let until = self
+            .now()
+            .plus(lease.unwrap_or(self.shard.queues[slot].settings.lease));
+        Ok(keys
+            .into_iter()
+            .map(|key| self.lease_deferred(key, until))
+            .collect())
     }
 
     /// A receive whose messages are looked at and stay as they are, from `from` on.
@@ -124,8 +167,10 @@ impl Tx<'_> {
             .take(crate::shard::SLICE)
             .filter(|(_, key)| {
                 let Entry { state, .. } = self.shard.entries[*key];
-                matches!(state, State::Ready | State::Delayed | State::Leased | State::Deferred)
-                    && !self.shard.entries[*key].is_expired(now)
+                matches!(
+                    state,
+                    State::Ready | State::Delayed | State::Leased | State::Deferred
+                ) && !self.shard.entries[*key].is_expired(now)
             })
             .take(limit)
             .map(|(_, key)| self.shard.delivery(key))
@@ -153,7 +198,10 @@ impl Tx<'_> {
         let limit = self.shard.limits().receivers;
         let holder = self.shard.tenant_mut(tenant).ok_or(Error::NotFound)?;
         if holder.receivers >= limit {
-            return Err(Error::TooMany { what: "waiting receivers", limit });
+            return Err(Error::TooMany {
+                what: "waiting receivers",
+                limit,
+            });
         }
         holder.receivers += 1;
         let id = self.shard.new_receiver_id();
@@ -162,7 +210,14 @@ impl Tx<'_> {
         if receiver.credit > 0 {
             rare.waiting.push_back(id);
         }
-        self.shard.receivers.insert(id, Receiver { queue: slot, tenant, ..receiver });
+        self.shard.receivers.insert(
+            id,
+            Receiver {
+                queue: slot,
+                tenant,
+                ..receiver
+            },
+        );
         self.shard.touch(slot);
         Ok(id)
     }
@@ -170,7 +225,10 @@ impl Tx<'_> {
     pub(crate) fn check_lease(&self, lease: Option<Millis>) -> Result<()> {
         let limit = self.shard.limits().lifetime;
         match lease {
-            Some(lease) if lease > limit => Err(Error::TooLong { what: "lease", limit_ms: limit.0 }),
+            Some(lease) if lease > limit => Err(Error::TooLong {
+                what: "lease",
+                limit_ms: limit.0,
+            }),
             _ => Ok(()),
         }
     }

@@ -29,12 +29,18 @@ impl Tx<'_> {
         if let Some(first) = self.duplicate_of(slot, &message) {
             return Ok(first);
         }
-        Ok(self.apply_send(&[slot], message, false).pop().unwrap_or(NOTHING))
+        Ok(self
+            .apply_send(&[slot], message, false)
+            .pop()
+            .unwrap_or(NOTHING))
     }
 
     /// Sends one message to several queues of one tenant, to all or to none; its body is stored once.
     pub fn publish(&mut self, queues: &[QueueId], message: NewMessage) -> Result<Vec<Sent>> {
-        let slots = queues.iter().map(|queue| self.shard.queue_slot(*queue)).collect::<Result<Vec<_>>>()?;
+        let slots = queues
+            .iter()
+            .map(|queue| self.shard.queue_slot(*queue))
+            .collect::<Result<Vec<_>>>()?;
         let mut taken = Taken::default();
         for slot in &slots {
             self.check_send(*slot, &message, &mut taken)?;
@@ -54,7 +60,9 @@ impl Tx<'_> {
                 }
                 Command::Settle(claim, settle, stale) => {
                     if !settled.insert((claim.queue, claim.seq)) {
-                        return Err(Error::NotAllowed("a message can be settled once in a transaction"));
+                        return Err(Error::NotAllowed(
+                            "a message can be settled once in a transaction",
+                        ));
                     }
                     self.check_settle(claim, *settle, *stale)?;
                 }
@@ -68,7 +76,9 @@ impl Tx<'_> {
                     let first = self.duplicate_of(slot, &message);
                     Ok(first.or_else(|| self.apply_send(&[slot], message, true).pop()))
                 }
-                Command::Settle(claim, settle, stale) => self.settle(claim, settle, stale).map(|()| None),
+                Command::Settle(claim, settle, stale) => {
+                    self.settle(claim, settle, stale).map(|()| None)
+                }
             })
             .collect()
     }
@@ -77,12 +87,18 @@ impl Tx<'_> {
         let queue = &self.shard.queues[slot];
         let settings = &queue.settings;
         if message.charge > settings.max_message_bytes {
-            return Err(Error::TooLarge { limit: settings.max_message_bytes.into(), size: message.charge.into() });
+            return Err(Error::TooLarge {
+                limit: settings.max_message_bytes.into(),
+                size: message.charge.into(),
+            });
         }
         let limit = self.shard.limits().lifetime;
         for (what, span) in [("delay", message.delay), ("time to live", message.ttl)] {
             if span.is_some_and(|span| span > limit) {
-                return Err(Error::TooLong { what, limit_ms: limit.0 });
+                return Err(Error::TooLong {
+                    what,
+                    limit_ms: limit.0,
+                });
             }
         }
         if self.remembered(slot, message).is_some() {
@@ -94,7 +110,11 @@ impl Tx<'_> {
         self.shard.check_room(slot, *messages, taken.bytes)?;
         if let (Some(dedup), Some(_)) = (message.dedup, settings.dedup) {
             taken.dedup += u64::from(dedup.charge);
-            let held = self.shard.tenants.get(&queue.tenant).map_or(0, |tenant| tenant.dedup_bytes);
+            let held = self
+                .shard
+                .tenants
+                .get(&queue.tenant)
+                .map_or(0, |tenant| tenant.dedup_bytes);
             let limit = self.shard.limits().dedup_bytes;
             if held.saturating_add(taken.dedup) > limit {
                 return Err(Error::DeduplicationFull { limit });
@@ -106,7 +126,11 @@ impl Tx<'_> {
     fn remembered(&self, slot: u32, message: &NewMessage) -> Option<Remembered> {
         let queue = &self.shard.queues[slot];
         queue.settings.dedup?;
-        queue.rare()?.dedup.get(message.dedup?.hash, self.shard.now()).copied()
+        queue
+            .rare()?
+            .dedup
+            .get(message.dedup?.hash, self.shard.now())
+            .copied()
     }
 
     /// The first send with the same deduplication id, which answers for this one.
@@ -115,7 +139,11 @@ impl Tx<'_> {
         if !self.shard.is_durable(first.op) {
             self.shard.wait_for_durability();
         }
-        Some(Sent { id: first.id, seq: first.seq, duplicate: true })
+        Some(Sent {
+            id: first.id,
+            seq: first.seq,
+            duplicate: true,
+        })
     }
 
     /// Stores a message that was checked. A queue that remembers its id already is passed over.
@@ -123,21 +151,35 @@ impl Tx<'_> {
         let now = self.shard.now();
         let mut sent = Vec::with_capacity(slots.len());
         let mut copies = Vec::new();
-        let groups: Vec<Option<Arc<str>>> = slots.iter().map(|slot| self.group_for(*slot, &message)).collect();
+        let groups: Vec<Option<Arc<str>>> = slots
+            .iter()
+            .map(|slot| self.group_for(*slot, &message))
+            .collect();
         let mut body = None;
         for (slot, group) in slots.iter().zip(&groups) {
             if let Some(first) = self.duplicate_of(*slot, &message) {
                 sent.push(first);
                 continue;
             }
-            let (body_slot, _, _) =
-                *body.get_or_insert_with(|| self.shard.add_body(message.content.clone(), message.charge));
+            let (body_slot, _, _) = *body.get_or_insert_with(|| {
+                self.shard.add_body(message.content.clone(), message.charge)
+            });
             let copy = self.store_copy(*slot, body_slot, &message, group.as_deref(), held);
-            sent.push(Sent { id: message.id, seq: copy.seq, duplicate: false });
+            sent.push(Sent {
+                id: message.id,
+                seq: copy.seq,
+                duplicate: false,
+            });
             copies.push(copy);
         }
         if let Some((_, body, index)) = body {
-            self.shard.record(&Record::Sent { body, index, charge: message.charge, at: now, copies });
+            self.shard.record(&Record::Sent {
+                body,
+                index,
+                charge: message.charge,
+                at: now,
+                copies,
+            });
         }
         sent
     }
@@ -154,7 +196,11 @@ impl Tx<'_> {
         let queue = &self.shard.queues[slot];
         let (id, seq, settings) = (queue.id, queue.next_seq, Arc::clone(&queue.settings));
         let delay = message.delay.unwrap_or(settings.delay);
-        let due = if delay == Millis::ZERO { now } else { now.plus(delay) };
+        let due = if delay == Millis::ZERO {
+            now
+        } else {
+            now.plus(delay)
+        };
         let expires_at = now.plus(message.ttl.unwrap_or(settings.retention));
         let dedup = message.dedup.zip(settings.dedup);
         let state = match (dedup.is_some() || held, due > now) {
@@ -181,18 +227,47 @@ impl Tx<'_> {
         let dedup = dedup.map(|(key, dedup)| {
             let expires_at = now.plus(dedup.window);
             let op = self.shard.op();
-            let remembered = Remembered { id: message.id, seq, expires_at, charge: key.charge, op };
+            let remembered = Remembered {
+                id: message.id,
+                seq,
+                expires_at,
+                charge: key.charge,
+                op,
+            };
             self.shard.remember(slot, key.hash, remembered);
-            Deduplicated { hash: key.hash, id: message.id, expires_at, charge: key.charge }
+            Deduplicated {
+                hash: key.hash,
+                id: message.id,
+                expires_at,
+                charge: key.charge,
+            }
         });
-        Copied { queue: id, seq, due, expires_at, own_ttl, priority, group, dedup }
+        Copied {
+            queue: id,
+            seq,
+            due,
+            expires_at,
+            own_ttl,
+            priority,
+            group,
+            dedup,
+        }
     }
 
     /// The group a message belongs to in a queue with groups: its own, else one of its id alone.
     fn group_for(&self, slot: u32, message: &NewMessage) -> Option<Arc<str>> {
         self.shard.queues[slot].settings.groups?;
-        Some(message.group.clone().unwrap_or_else(|| Arc::from(format!("{:032x}", message.id))))
+        Some(
+            message
+                .group
+                .clone()
+                .unwrap_or_else(|| Arc::from(format!("{:032x}", message.id))),
+        )
     }
 }
 
-const NOTHING: Sent = Sent { id: 0, seq: Seq(0), duplicate: false };
+const NOTHING: Sent = Sent {
+    id: 0,
+    seq: Seq(0),
+    duplicate: false,
+};

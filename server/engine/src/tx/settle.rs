@@ -51,7 +51,10 @@ impl Tx<'_> {
             Settle::Release(delay) => self.change(key, State::Delayed, now.plus(delay)),
             Settle::Defer => {
                 self.shard.set_state(key, State::Deferred, Millis::NEVER);
-                self.shard.record(&Record::Deferred { queue: claim.queue, seq: claim.seq });
+                self.shard.record(&Record::Deferred {
+                    queue: claim.queue,
+                    seq: claim.seq,
+                });
             }
             Settle::DeadLetter => {
                 let slot = self.shard.entries[key].queue;
@@ -66,14 +69,22 @@ impl Tx<'_> {
     /// The entry that a settlement is about, if it would be accepted.
     pub(crate) fn check_settle(&self, claim: &Claim, settle: Settle, stale: Stale) -> Result<u32> {
         self.shard.queue_slot(claim.queue)?;
-        let key = self.shard.find(claim.queue, claim.seq).ok_or(Error::NotFound)?;
+        let key = self
+            .shard
+            .find(claim.queue, claim.seq)
+            .ok_or(Error::NotFound)?;
         let entry = &self.shard.entries[key];
         if entry.state == State::Acked || entry.is_expired(self.shard.now()) {
             return Err(Error::NotFound);
         }
         match settle {
             Settle::Lease(span) | Settle::Release(span) => self.check_lease(Some(span))?,
-            Settle::DeadLetter if self.shard.queues[entry.queue].settings.dead_letter.is_none() => {
+            Settle::DeadLetter
+                if self.shard.queues[entry.queue]
+                    .settings
+                    .dead_letter
+                    .is_none() =>
+            {
                 return Err(NO_DEAD_LETTER);
             }
             Settle::DeadLetter | Settle::Complete | Settle::Defer => {}
@@ -91,11 +102,17 @@ impl Tx<'_> {
         }
         let forgotten = claim.delivery > entry.deliveries;
         let leased = entry.state == State::Leased && entry.due > self.shard.now();
-        if leased || forgotten { Held::Yes } else { Held::Lapsed }
+        if leased || forgotten {
+            Held::Yes
+        } else {
+            Held::Lapsed
+        }
     }
 
     fn complete(&mut self, key: u32) {
-        let Entry { queue: slot, seq, .. } = self.shard.entries[key];
+        let Entry {
+            queue: slot, seq, ..
+        } = self.shard.entries[key];
         let queue = &self.shard.queues[slot];
         let id = queue.id;
         match queue.settings.retain_acked {
@@ -103,7 +120,11 @@ impl Tx<'_> {
             Some(retain) => {
                 let until = self.now().plus(retain);
                 self.shard.set_state(key, State::Acked, until);
-                self.shard.record(&Record::Acked { queue: id, seq, until });
+                self.shard.record(&Record::Acked {
+                    queue: id,
+                    seq,
+                    until,
+                });
             }
         }
     }
@@ -116,20 +137,38 @@ impl Tx<'_> {
 
     /// Offers up to `max` ready messages in order; each for which `target` names a queue is moved there as if sent
     /// now, under the id it names. Stops at the first refusal. Returns how many moved.
-    pub fn move_ready(&mut self, queue: QueueId, max: usize, target: &mut MoveTarget<'_>) -> Result<usize> {
+    pub fn move_ready(
+        &mut self,
+        queue: QueueId,
+        max: usize,
+        target: &mut MoveTarget<'_>,
+    ) -> Result<usize> {
         let slot = self.shard.queue_slot(queue)?;
         let now = self.now();
         let mut moved = 0;
         for _ in 0..max.min(SLICE) {
-            let Some(key) = self.shard.queues[slot].first(&self.shard.entries, &self.shard.groups) else { break };
+            let Some(key) = self.shard.queues[slot].first(&self.shard.entries, &self.shard.groups)
+            else {
+                break;
+            };
             if self.shard.entries[key].is_expired(now) {
                 self.shard.remove_entry(key, false);
                 continue;
             }
-            let movable = Movable { seq: self.shard.entries[key].seq, overlay: self.shard.overlay(key) };
-            let Some((to, id)) = target(self, &movable) else { break };
-            let Ok(to) = self.shard.queue_slot(to) else { break };
-            let overlay = Overlay { id: Some(id), ..Overlay::default() };
+            let movable = Movable {
+                seq: self.shard.entries[key].seq,
+                overlay: self.shard.overlay(key),
+            };
+            let Some((to, id)) = target(self, &movable) else {
+                break;
+            };
+            let Ok(to) = self.shard.queue_slot(to) else {
+                break;
+            };
+            let overlay = Overlay {
+                id: Some(id),
+                ..Overlay::default()
+            };
             let deliveries = std::mem::take(&mut self.shard.entries[key].deliveries);
             let first = std::mem::take(&mut self.shard.entries[key].first_delivered_at);
             if let Err(error) = self.shard.move_entry(key, to, overlay, now, true) {
@@ -146,7 +185,9 @@ impl Tx<'_> {
     pub fn seek(&mut self, queue: QueueId, to: SeekTo) -> Result<()> {
         let slot = self.shard.queue_slot(queue)?;
         let retain = self.shard.queues[slot].settings.retain_acked;
-        let retain = retain.ok_or(Error::NotAllowed("the queue retains no acknowledged messages"))?;
+        let retain = retain.ok_or(Error::NotAllowed(
+            "the queue retains no acknowledged messages",
+        ))?;
         let boundary = match to {
             SeekTo::Seq(seq) => seq,
             SeekTo::Time(time) => self.first_sent_from(slot, time),
@@ -163,7 +204,9 @@ impl Tx<'_> {
         while low < high {
             let middle = low + (high - low) / 2;
             match queue.index.from(Seq(middle)).next() {
-                Some((seq, key)) if seq.0 < high && self.shard.entries[key].enqueued_at < time => low = seq.0 + 1,
+                Some((seq, key)) if seq.0 < high && self.shard.entries[key].enqueued_at < time => {
+                    low = seq.0 + 1
+                }
                 _ => high = middle,
             }
         }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod model;
+mod oracle;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

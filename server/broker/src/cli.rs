@@ -1,0 +1,94 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, Sources, Span};
+use crate::{probe, serve};
+
+/// A message broker: one queue engine, many protocols, the official client libraries unmodified.
+///
+/// Without a command it serves until it gets SIGTERM or SIGINT. Settings come from the mode's defaults, then the
+/// file, then the environment (POWERQUEUE_LISTEN__SQS sets listen.sqs), then the command line.
+///
+/// Exit codes: 0 after a clean stop, 78 if the configuration or its surroundings have to be changed first (a key, a
+/// port, the data directory), 130 if a second signal cut the stop short, 1 for anything else.
+#[derive(Parser)]
+#[command(name = "powerqueue", version)]
+struct Cli {
+    #[command(flatten)]
+    sources: SourceArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Args)]
+struct SourceArgs {
+    /// The configuration file (TOML).
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where everything is kept; made if it is missing.
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// local, private or public.
+    #[arg(long, global = true)]
+    mode: Option<String>,
+    /// Sets one key, for example listen.sqs=127.0.0.1:9324; repeatable.
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Says whether the configuration is valid.
+    Check,
+    /// Prints the effective configuration as TOML that loads again. Secrets are in it.
+    PrintConfig,
+    /// Asks the running broker for its readiness and prints the report.
+    Health,
+    /// Waits until the running broker is ready.
+    Wait {
+        /// For how long.
+        #[arg(long, default_value = "60s", value_name = "DURATION")]
+        timeout: Span,
+    },
+    /// Prints the version.
+    Version,
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// With one sentence for the operator.
+pub fn run() -> anyhow::Result<ExitCode> {
+    let Cli { sources, command } = Cli::parse();
+    if let Some(Command::Version) = command {
+        println!("powerqueue {}", env!("CARGO_PKG_VERSION"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let loaded = config::load(&Sources {
+        file: sources.config,
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        data: sources.data,
+        mode: sources.mode,
+        set: sources.set,
+    })?;
+    match command {
+        None => return serve::run(&loaded),
+        Some(Command::Health) => return probe::health(&loaded.config),
+        Some(Command::Wait { timeout }) => return probe::wait(&loaded.config, timeout.duration()),
+        Some(Command::Check) => {
+            println!(
+                "the configuration is valid ({} mode)",
+                loaded.config.mode.as_str()
+            );
+        }
+        Some(Command::PrintConfig) => print!("{}", loaded.to_toml()?),
+        Some(Command::Version) => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}

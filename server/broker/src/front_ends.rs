@@ -1,0 +1,64 @@
+//! The front ends: for each protocol, how the configuration reads to it, and a function from a request to a response.
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
+use powerqueue_net::{Request, Scheme};
+use powerqueue_node::Node;
+use powerqueue_sqs::{Key, Keys, RequestContext, Sqs};
+
+use crate::config::{Config, Mode};
+
+/// Amazon SQS over a node; running message move tasks go on.
+pub fn sqs(config: &Config, node: &Node) -> Sqs {
+    let settings = match config.mode {
+        Mode::Local => powerqueue_sqs::Config::local(),
+        Mode::Public => powerqueue_sqs::Config::public(),
+        Mode::Private => powerqueue_sqs::Config::private(keys(config)),
+    };
+    let most = config.limits.message_bytes.limit().map(|size| size.bytes());
+    let most = most.and_then(|bytes| u32::try_from(bytes).ok());
+    let sqs = Sqs::new(
+        node.clone(),
+        powerqueue_sqs::Config {
+            create_by_use: config.entities.create_by_use,
+            max_message_bytes: most.map_or(settings.max_message_bytes, |most| {
+                most.min(settings.max_message_bytes)
+            }),
+            ..settings
+        },
+    );
+    sqs.resume();
+    sqs
+}
+
+/// Each access key is an account of its own.
+fn keys(config: &Config) -> Keys {
+    Keys::new(config.auth.keys.iter().map(|(id, secret)| {
+        let key = Key {
+            secret: secret.clone(),
+            tenant: id.clone(),
+        };
+        (id.clone(), key)
+    }))
+}
+
+/// One SQS request.
+pub async fn answer_sqs(sqs: Sqs, request: Request) -> Response<Full<Bytes>> {
+    let Request {
+        parts,
+        body,
+        client,
+    } = request;
+    let body = match body.collect().await {
+        Ok(body) => body,
+        Err(error) => return error.response(),
+    };
+    let context = RequestContext {
+        client: client.address,
+        tls: client.scheme == Scheme::Https,
+        // The serving loop has judged what the proxy says already.
+        behind_proxy: false,
+    };
+    sqs.call(parts, body, context).await.map(Full::new)
+}

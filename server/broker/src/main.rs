@@ -1,0 +1,31 @@
+//! PowerQueue: one queue engine, many protocol front ends, one binary.
+
+mod cli;
+mod config;
+mod data_dir;
+mod endpoints;
+mod failure;
+mod front_ends;
+mod health;
+mod identifier;
+mod listeners;
+mod logging;
+mod metrics;
+mod node;
+mod probe;
+mod readiness;
+mod serve;
+mod service_manager;
+mod signals;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("powerqueue: {error:#}");
+            failure::exit_code(&error)
+        }
+    }
+}

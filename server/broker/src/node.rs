@@ -1,0 +1,116 @@
+//! Opens what the front ends talk to, and closes it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use powerqueue_engine::{Limits, Millis};
+use powerqueue_node::{Node, Options};
+use powerqueue_store::{DiskFs, OpenError, Store, Sync};
+
+use crate::config::{Cap, Config, Span, SyncPolicy};
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+
+/// The store's folder in the data directory.
+pub const STORE: &str = "store";
+
+/// The broker without its sockets.
+#[derive(Debug)]
+pub struct RunningNode {
+    node: Node,
+    /// Held to the very end: nobody else may open the directory before everything is written.
+    _data: DataDir,
+}
+
+/// Opens the store and replays it. Clients wait in the kernel's backlog meanwhile.
+///
+/// # Errors
+/// [`Failure`] for what the operator has to change.
+pub async fn open_node(config: &Config, data: DataDir) -> anyhow::Result<RunningNode> {
+    let store_options = store_options(config);
+    let options = node_options(config);
+    let path = data.path();
+    // Replay may take a while; the runtime goes on answering for health.
+    let opening = tokio::task::spawn_blocking(move || -> anyhow::Result<Node> {
+        let folder = path.join(STORE);
+        let disk = std::fs::create_dir_all(&folder).and_then(|()| DiskFs::new(&folder));
+        let disk = disk.map_err(|reason| Failure::Unwritable {
+            path: path.clone(),
+            reason,
+        })?;
+        let store = Store::open(Arc::new(disk), store_options).map_err(|error| match error {
+            OpenError::Unwritable(reason) => {
+                anyhow::Error::from(Failure::Unwritable { path, reason })
+            }
+            OpenError::Locked => Failure::Locked { path }.into(),
+            OpenError::NewerFormat { found, known } => {
+                Failure::NewerFormat { path, found, known }.into()
+            }
+            error => error.into(),
+        })?;
+        powerqueue_node::open(store, options).context("cannot bring the queues back")
+    });
+    Ok(RunningNode {
+        node: opening.await??,
+        _data: data,
+    })
+}
+
+impl RunningNode {
+    /// What front ends talk to.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Writes a checkpoint and lets the data directory go.
+    ///
+    /// # Errors
+    /// If something that was answered for may not be on the disk.
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.node.close().await;
+        anyhow::ensure!(
+            !self.node.has_failed(),
+            "the disk failed; the next start finds out what is on it"
+        );
+        Ok(())
+    }
+}
+
+fn store_options(config: &Config) -> powerqueue_store::Options {
+    powerqueue_store::Options {
+        segment_bytes: config.storage.segment_bytes.bytes(),
+        sync: match config.storage.sync {
+            SyncPolicy::Always => Sync::Always,
+            SyncPolicy::EverySecond => Sync::Interval(Duration::from_secs(1)),
+        },
+        ..powerqueue_store::Options::default()
+    }
+}
+
+fn node_options(config: &Config) -> Options {
+    let limits = &config.limits;
+    let bytes =
+        |cap: Cap<crate::config::ByteSize>| cap.limit().map_or(u64::MAX, |size| size.bytes());
+    let number = |cap: Cap<u64>| cap.limit().unwrap_or(u64::MAX);
+    Options {
+        shards: config.storage.shards,
+        limits: Limits {
+            entities: number(limits.entities),
+            messages_per_queue: number(limits.messages_per_queue),
+            message_bytes: bytes(limits.tenant_bytes),
+            dedup_bytes: bytes(limits.dedup_bytes),
+            settings_bytes: bytes(limits.settings_bytes),
+            tombstones: number(limits.tombstones),
+            receivers: number(limits.receivers),
+            lifetime: limits.lifetime.limit().map_or(Millis::NEVER, millis),
+        },
+        max_tenants: number(limits.tenants),
+        ..Options::default()
+    }
+}
+
+/// A configured span as the engine counts it.
+pub fn millis(span: Span) -> Millis {
+    Millis(u64::try_from(span.duration().as_millis()).unwrap_or(u64::MAX))
+}

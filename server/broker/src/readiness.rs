@@ -1,0 +1,102 @@
+//! Whether the broker can be used, for whoever asks: a load balancer, a script, a person.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::config::LISTENERS;
+
+/// Where the broker is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The store is being opened; clients wait in the kernel's backlog.
+    Starting,
+    /// Everything is served.
+    Ready,
+    /// What was begun is being finished.
+    Draining,
+}
+
+impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Starting, Self::Ready, Self::Draining];
+
+    /// As it is written.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// What the store does in that phase.
+    const fn store(self) -> &'static str {
+        match self {
+            Self::Starting => "replaying",
+            Self::Ready => "serving",
+            Self::Draining => "closing",
+        }
+    }
+
+    /// What a front end's listener does in that phase.
+    const fn front_end(self) -> &'static str {
+        match self {
+            Self::Starting => "waiting",
+            Self::Ready => "listening",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// Shared by whoever changes it and whoever is asked.
+#[derive(Debug)]
+pub struct Readiness {
+    phase: Mutex<Phase>,
+    listeners: BTreeMap<String, Vec<SocketAddr>>,
+}
+
+impl Readiness {
+    /// Starting, with these listeners open.
+    pub fn new(listeners: &[(String, Vec<SocketAddr>)]) -> Self {
+        Self {
+            phase: Mutex::new(Phase::Starting),
+            listeners: listeners.iter().cloned().collect(),
+        }
+    }
+
+    /// The phase now.
+    pub fn phase(&self) -> Phase {
+        *self.phase.lock()
+    }
+
+    /// The next phase.
+    pub fn enter(&self, phase: Phase) {
+        *self.phase.lock() = phase;
+    }
+
+    /// The report on every listener and the store.
+    pub fn report(&self, phase: Phase) -> Value {
+        let listeners: BTreeMap<&str, Value> = LISTENERS
+            .iter()
+            .map(|&name| {
+                let addresses = self.listeners.get(name);
+                let state = match (addresses, name) {
+                    (None, _) => "off",
+                    // They answer in every phase; this answer may come through one of them.
+                    (Some(_), "http" | "metrics") => "listening",
+                    (Some(_), _) => phase.front_end(),
+                };
+                let addresses = addresses.map(Vec::as_slice).unwrap_or_default();
+                (name, json!({ "state": state, "addresses": addresses }))
+            })
+            .collect();
+        json!({
+            "status": phase.as_str(),
+            "store": { "state": phase.store() },
+            "listeners": listeners,
+        })
+    }
+}

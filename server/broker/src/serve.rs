@@ -1,0 +1,207 @@
+//! The broker's life: open, serve, drain, close.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
+use tokio::task::JoinSet;
+
+use crate::config::{Config, Loaded};
+use crate::data_dir::DataDir;
+use crate::endpoints::{self, Endpoints};
+use crate::metrics::{self, Metrics};
+use crate::node::{RunningNode, open_node};
+use crate::readiness::{Phase, Readiness};
+use crate::signals::Signals;
+use crate::{front_ends, health, identifier, listeners, logging, service_manager};
+
+/// The exit code when a second signal cuts the drain short, as a shell reports an interrupted program.
+const INTERRUPTED: u8 = 130;
+
+/// Serves until told to stop.
+///
+/// # Errors
+/// [`Failure`](crate::failure::Failure) for what the operator has to change; anything else for what broke.
+pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    let config = &loaded.config;
+    logging::start(&config.log)?;
+    let data = DataDir::open(&config.data)?;
+    let identifier = identifier::load_or_make(&data)?;
+    let mut opened = listeners::open(loaded)?;
+    opened.warnings.extend(config.doubts());
+    for warning in &opened.warnings {
+        tracing::warn!("{warning}");
+    }
+    let endpoints = Endpoints {
+        mode: config.mode,
+        data: data.path(),
+        identifier,
+        listeners: endpoints::addresses(&opened.listeners),
+        warnings: opened.warnings,
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(live(config, data, opened.listeners, endpoints))
+}
+
+async fn live(
+    config: &Config,
+    data: DataDir,
+    listeners: Vec<Listener>,
+    endpoints: Endpoints,
+) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let readiness = Arc::new(Readiness::new(&endpoints.listeners));
+    let (mut observers, waiting) = Listening::start(config, listeners, &readiness)?;
+
+    // Until the store is open there is nothing to drain: a signal just ends the process.
+    let node = tokio::select! {
+        node = service_manager::patiently(open_node(config, data)) => node?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped while starting");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+
+    let mut front_ends = FrontEnds::start(config, &node, waiting);
+    readiness.enter(Phase::Ready);
+    service_manager::ready();
+    endpoints.announce();
+
+    let broken = tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping");
+            None
+        }
+        ended = front_ends.tasks.join_next(), if !front_ends.tasks.is_empty() => ended,
+        ended = observers.tasks.join_next(), if !observers.tasks.is_empty() => ended,
+        () = service_manager::watch(observers.stats.clone()) => None,
+    };
+    tokio::select! {
+        drained = service_manager::patiently(
+            drain(config, &readiness, node, front_ends, observers)
+        ) => drained?,
+        signal = signals.next() => {
+            tracing::warn!(signal, "stopping at once");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+    }
+    match broken {
+        None => Ok(ExitCode::SUCCESS),
+        Some(ended) => {
+            ended.context("a listener broke")??;
+            anyhow::bail!("a listener ended by itself")
+        }
+    }
+}
+
+/// Finishes what was begun, front ends first; who watches us can watch until the end.
+async fn drain(
+    config: &Config,
+    readiness: &Readiness,
+    node: RunningNode,
+    front_ends: FrontEnds,
+    observers: Listening,
+) -> anyhow::Result<()> {
+    let grace = config.shutdown.grace.duration();
+    service_manager::stopping();
+    readiness.enter(Phase::Draining);
+    // Long polls end now, with what they have.
+    node.node().drain();
+    front_ends.stop.start(grace);
+    front_ends.tasks.join_all().await;
+    let closed = node.close().await;
+    observers.stop.start(std::time::Duration::from_secs(1));
+    observers.tasks.join_all().await;
+    closed
+}
+
+type Tasks = JoinSet<std::io::Result<()>>;
+
+/// The listeners that answer from the first moment to the last: website, health, metrics.
+struct Listening {
+    tasks: Tasks,
+    stop: DrainSignal,
+    stats: Vec<Arc<Stats>>,
+}
+
+/// The listeners that wait for the store.
+struct FrontEnds {
+    tasks: Tasks,
+    stop: DrainSignal,
+}
+
+impl Listening {
+    /// Starts them, and gives back the others with their settings.
+    fn start(
+        config: &Config,
+        listeners: Vec<Listener>,
+        readiness: &Arc<Readiness>,
+    ) -> anyhow::Result<(Self, Vec<(Listener, Settings)>)> {
+        let connections = listeners::connections(config.http.max_connections);
+        let all: Vec<(Listener, Settings)> = listeners
+            .into_iter()
+            .map(|listener| {
+                let mut settings = config.serving(listener.name());
+                settings.sizes.connections = connections;
+                (listener, settings)
+            })
+            .collect();
+        let stats: Vec<(String, Arc<Stats>)> = all
+            .iter()
+            .map(|(listener, settings)| (listener.name().to_owned(), Arc::clone(&settings.stats)))
+            .collect();
+        let metrics = Arc::new(Metrics::new(Arc::clone(readiness), &stats)?);
+        let (stop, drain) = Drain::new();
+        let mut tasks = Tasks::new();
+        let mut waiting = Vec::new();
+        for (listener, settings) in all {
+            let site = match listener.name() {
+                "http" => health::site(Arc::clone(readiness)),
+                "metrics" => metrics::site(Arc::clone(&metrics)),
+                _ => {
+                    waiting.push((listener, settings));
+                    continue;
+                }
+            };
+            let handler = health::handler(site);
+            tasks.spawn(powerqueue_net::serve(
+                listener,
+                settings,
+                drain.clone(),
+                handler,
+            ));
+        }
+        let stats = stats.into_iter().map(|(_, stats)| stats).collect();
+        Ok((Self { tasks, stop, stats }, waiting))
+    }
+}
+
+impl FrontEnds {
+    /// Starts serving each protocol on its listener.
+    fn start(config: &Config, node: &RunningNode, listeners: Vec<(Listener, Settings)>) -> Self {
+        let (stop, drain) = Drain::new();
+        let mut tasks = Tasks::new();
+        let sqs = front_ends::sqs(config, node.node());
+        for (listener, settings) in listeners {
+            // One line a protocol.
+            match listener.name() {
+                "sqs" => {
+                    let sqs = sqs.clone();
+                    let handler = move |request| front_ends::answer_sqs(sqs.clone(), request);
+                    tasks.spawn(powerqueue_net::serve(
+                        listener,
+                        settings,
+                        drain.clone(),
+                        handler,
+                    ));
+                }
+                name => tracing::error!(name, "a listener without a front end"),
+            }
+        }
+        Self { tasks, stop }
+    }
+}
