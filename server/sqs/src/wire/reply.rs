@@ -64,7 +64,10 @@ impl Reply {
 
     /// The answer of an action that has none.
     pub fn done() -> Self {
-        Self { fields: Vec::new(), empty: true }
+        Self {
+            fields: Vec::new(),
+            empty: true,
+        }
     }
 
     /// With a field that has the same name in both protocols.
@@ -74,7 +77,12 @@ impl Reply {
 
     /// With a field.
     pub fn named(mut self, json: &'static str, xml: &'static str, value: Value) -> Self {
-        self.fields.push(Field { json, xml, value, required: false });
+        self.fields.push(Field {
+            json,
+            xml,
+            value,
+            required: false,
+        });
         self
     }
 
@@ -106,7 +114,9 @@ impl Reply {
 
     /// The fields that are shown.
     pub fn shown(&self) -> impl Iterator<Item = &Field> {
-        self.fields.iter().filter(|field| field.required || !field.value.is_empty())
+        self.fields
+            .iter()
+            .filter(|field| field.required || !field.value.is_empty())
     }
 }
 
@@ -128,7 +138,9 @@ impl Serialize for Value {
             Self::Number(number) => serializer.serialize_u64(*number),
             Self::Flag(flag) => serializer.serialize_bool(*flag),
             Self::List(items) => serializer.collect_seq(items),
-            Self::Map { entries, .. } => serializer.collect_map(entries.iter().map(|(k, v)| (k, v))),
+            Self::Map { entries, .. } => {
+                serializer.collect_map(entries.iter().map(|(k, v)| (k, v)))
+            }
             Self::Structure(reply) => reply.serialize(serializer),
         }
     }
