@@ -40,6 +40,8 @@ const NEEDS_IDENTIFIER: &str = "this public service needs a tenant identifier in
     lowercase letter followed by 23 lowercase letters or digits (24 characters), chosen at random; the service's web \
     page generates one";
 const TOO_MANY_TENANTS: &str = "too many new tenants; try again later or reuse your identifier";
+/// What a signature may be for.
+const SERVICES: [&str; 2] = ["sqs", "sts"];
 /// The tenant of everyone without an identifier, on a developer's machine.
 const LOCAL_TENANT: &str = "local";
 /// Accounts in queue URLs that other emulators taught people to write.
@@ -64,6 +66,10 @@ impl Caller {
                 let signature = Signature::find(parts)?.ok_or_else(unsigned)?;
                 let key = keys.get(&signature.credential.access_key);
                 let key = key.ok_or(Error::of(Kind::InvalidClientTokenId))?;
+                if !SERVICES.contains(&signature.credential.service.as_str()) {
+                    let text = "Credential should be scoped to the correct service: 'sqs'.";
+                    return Err(Error::new(Kind::SignatureDoesNotMatch, text));
+                }
                 signature.verify(parts, body, &key.secret, node.now().as_secs())?;
                 key.tenant.as_str()
             }

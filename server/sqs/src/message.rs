@@ -150,13 +150,17 @@ fn user_attribute(name: String, value: AttributeValue) -> Result<Attribute, Erro
 }
 
 fn system_attribute(name: String, value: AttributeValue) -> Result<Attribute, Error> {
+    let refused = |name: &str| {
+        let shown: String = name.chars().take(100).collect();
+        let text = format!("Message system attribute name '{shown}' is invalid.");
+        Error::new(Kind::InvalidParameterValue, text)
+    };
+    if name != "AWSTraceHeader" {
+        return Err(refused(&name));
+    }
     let attribute = typed(name, value, "system")?;
-    if attribute.name != "AWSTraceHeader" || data_type(&attribute) != "String" {
-        let text = format!(
-            "Message system attribute name '{}' is invalid.",
-            attribute.name
-        );
-        return Err(Error::new(Kind::InvalidParameterValue, text));
+    if data_type(&attribute) != "String" {
+        return Err(refused(&attribute.name));
     }
     Ok(attribute)
 }

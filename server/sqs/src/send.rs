@@ -143,7 +143,8 @@ impl Rules {
         check_id(outgoing.group.as_deref(), "MessageGroupId")?;
         if let (false, Some(id)) = (self.fifo, &outgoing.dedup_id) {
             let reason = "The request includes a parameter that is not valid for this queue type.";
-            return Err(Error::invalid(id, "MessageDeduplicationId", reason));
+            let shown: String = id.chars().take(1024).collect();
+            return Err(Error::invalid(shown, "MessageDeduplicationId", reason));
         }
         check_id(outgoing.dedup_id.as_deref(), "MessageDeduplicationId")?;
         if self.fifo && !self.content_based && outgoing.dedup_id.is_none() {
