@@ -13,7 +13,10 @@ const MAX_BLOCKS: u64 = 16;
 
 /// The block of `protocol`, if there is one. Bytes that are no set of blocks hold none.
 pub fn get(blocks: &[u8], protocol: Protocol) -> Option<Bytes> {
-    let found = parse(blocks).ok()?.into_iter().find(|(p, _)| *p == protocol as u8);
+    let found = parse(blocks)
+        .ok()?
+        .into_iter()
+        .find(|(p, _)| *p == protocol as u8);
     found.map(|(_, block)| block)
 }
 
@@ -64,8 +67,14 @@ mod tests {
         let blocks = set(&[], Protocol::AzureQueue, b"metadata");
         let blocks = set(&blocks, Protocol::Sqs, b"tags");
         let blocks = set(&blocks, Protocol::Sqs, b"more tags");
-        assert_eq!(get(&blocks, Protocol::AzureQueue).as_deref(), Some(&b"metadata"[..]));
-        assert_eq!(get(&blocks, Protocol::Sqs).as_deref(), Some(&b"more tags"[..]));
+        assert_eq!(
+            get(&blocks, Protocol::AzureQueue).as_deref(),
+            Some(&b"metadata"[..])
+        );
+        assert_eq!(
+            get(&blocks, Protocol::Sqs).as_deref(),
+            Some(&b"more tags"[..])
+        );
         let blocks = set(&blocks, Protocol::AzureQueue, b"");
         assert_eq!(get(&blocks, Protocol::AzureQueue), None);
         assert_eq!(set(&blocks, Protocol::Sqs, b""), Vec::<u8>::new());

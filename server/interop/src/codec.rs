@@ -66,7 +66,10 @@ impl Message {
         for attribute in &self.attributes {
             put_bytes(&mut out, attribute.name.as_bytes());
             out.put_u8(attribute.kind as u8);
-            put_bytes(&mut out, attribute.label.as_deref().unwrap_or("").as_bytes());
+            put_bytes(
+                &mut out,
+                attribute.label.as_deref().unwrap_or("").as_bytes(),
+            );
             put_bytes(&mut out, &attribute.value);
         }
         out.freeze()
@@ -79,7 +82,10 @@ impl Message {
             (TAG_SENDER, &self.sender),
             (TAG_TRACE_HEADER, &self.trace_header),
         ];
-        put_varint(out, properties.iter().filter(|(_, p)| p.is_some()).count() as u64);
+        put_varint(
+            out,
+            properties.iter().filter(|(_, p)| p.is_some()).count() as u64,
+        );
         for (tag, value) in properties {
             if let Some(value) = value {
                 put_varint(out, tag);
@@ -140,7 +146,12 @@ impl Message {
             if kind.is_text() && std::str::from_utf8(&value).is_err() {
                 return Err(DecodeError::NotText);
             }
-            self.attributes.push(Attribute { name, kind, label, value });
+            self.attributes.push(Attribute {
+                name,
+                kind,
+                label,
+                value,
+            });
         }
         Ok(())
     }
@@ -206,41 +217,55 @@ mod tests {
     use super::*;
 
     fn attribute() -> impl Strategy<Value = Attribute> {
-        let text = (".{0,12}", prop_oneof![Just(Kind::Text), Just(Kind::Number)], ".{0,8}", ".{0,40}").prop_map(
-            |(name, kind, label, value)| Attribute {
+        let text = (
+            ".{0,12}",
+            prop_oneof![Just(Kind::Text), Just(Kind::Number)],
+            ".{0,8}",
+            ".{0,40}",
+        )
+            .prop_map(|(name, kind, label, value)| Attribute {
                 name,
                 kind,
                 label: Some(label).filter(|l| !l.is_empty()),
                 value: Bytes::from(value),
-            },
-        );
-        let binary = (".{0,12}", proptest::collection::vec(any::<u8>(), 0..40)).prop_map(|(name, value)| Attribute {
-            name,
-            kind: Kind::Binary,
-            label: None,
-            value: Bytes::from(value),
-        });
+            });
+        let binary =
+            (".{0,12}", proptest::collection::vec(any::<u8>(), 0..40)).prop_map(|(name, value)| {
+                Attribute {
+                    name,
+                    kind: Kind::Binary,
+                    label: None,
+                    value: Bytes::from(value),
+                }
+            });
         prop_oneof![text, binary]
     }
 
     fn message() -> impl Strategy<Value = Message> {
         let body = prop_oneof![
             ".{0,200}".prop_map(Body::Text),
-            proptest::collection::vec(any::<u8>(), 0..200).prop_map(|b| Body::Binary(Bytes::from(b))),
+            proptest::collection::vec(any::<u8>(), 0..200)
+                .prop_map(|b| Body::Binary(Bytes::from(b))),
         ];
         let options = proptest::array::uniform4(proptest::option::of(".{0,20}"));
-        (any::<u128>(), body, options, proptest::collection::vec(attribute(), 0..10)).prop_map(
-            |(id, body, [group, dedup_id, sender, trace_header], attributes)| Message {
-                origin: Protocol::Sqs,
-                id,
-                body,
-                attributes,
-                group,
-                dedup_id,
-                sender,
-                trace_header,
-            },
+        (
+            any::<u128>(),
+            body,
+            options,
+            proptest::collection::vec(attribute(), 0..10),
         )
+            .prop_map(
+                |(id, body, [group, dedup_id, sender, trace_header], attributes)| Message {
+                    origin: Protocol::Sqs,
+                    id,
+                    body,
+                    attributes,
+                    group,
+                    dedup_id,
+                    sender,
+                    trace_header,
+                },
+            )
     }
 
     proptest! {

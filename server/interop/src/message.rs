@@ -21,7 +21,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    const ALL: [Self; 6] = [Self::Amqp091, Self::Sqs, Self::Sns, Self::PubSub, Self::AzureQueue, Self::ServiceBus];
+    const ALL: [Self; 6] = [
+        Self::Amqp091,
+        Self::Sqs,
+        Self::Sns,
+        Self::PubSub,
+        Self::AzureQueue,
+        Self::ServiceBus,
+    ];
 
     /// The protocol with that number.
     pub fn from_number(number: u8) -> Option<Self> {
@@ -53,7 +60,16 @@ pub struct Message {
 impl Message {
     /// A message with nothing but a body.
     pub fn new(origin: Protocol, id: u128, body: Body) -> Self {
-        Self { origin, id, body, attributes: Vec::new(), group: None, dedup_id: None, sender: None, trace_header: None }
+        Self {
+            origin,
+            id,
+            body,
+            attributes: Vec::new(),
+            group: None,
+            dedup_id: None,
+            sender: None,
+            trace_header: None,
+        }
     }
 }
 
@@ -94,7 +110,9 @@ pub enum Kind {
 impl Kind {
     /// The kind with that number.
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Text, Self::Number, Self::Binary].into_iter().find(|k| *k as u8 == number)
+        [Self::Text, Self::Number, Self::Binary]
+            .into_iter()
+            .find(|k| *k as u8 == number)
     }
 
     /// Whether values of this kind are text.

@@ -40,7 +40,10 @@ pub fn read_body(message: &Message) -> (Cow<'_, str>, Option<Attribute>) {
 /// The bytes of a body that was sent under the mark. `None` if it is not base64 in its one canonical form, which
 /// alone reads back as it was sent.
 pub fn write_body(encoded: &str) -> Option<Body> {
-    STANDARD.decode(encoded).ok().map(|b| Body::Binary(Bytes::from(b)))
+    STANDARD
+        .decode(encoded)
+        .ok()
+        .map(|b| Body::Binary(Bytes::from(b)))
 }
 
 fn marked(bytes: &[u8]) -> (Cow<'static, str>, Option<Attribute>) {
@@ -65,7 +68,10 @@ mod tests {
 
     #[test]
     fn text_reads_as_it_is() {
-        assert_eq!(read(Protocol::Sqs, Body::Text("a\r\n".into())), ("a\r\n".into(), false));
+        assert_eq!(
+            read(Protocol::Sqs, Body::Text("a\r\n".into())),
+            ("a\r\n".into(), false)
+        );
         let bytes = Body::Binary(Bytes::from_static(b"plain"));
         assert_eq!(read(Protocol::Amqp091, bytes), ("plain".into(), false));
     }

@@ -4,7 +4,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::wire::unescape;
 
-const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const NAME: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// A queue as a URL or a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +29,10 @@ impl QueueAddress {
         let path = path.split(['?', '#']).next()?;
         let mut segments = path.rsplit('/').filter(|segment| !segment.is_empty());
         let name = unescape(segments.next()?.replace('+', "%2B").as_bytes()).ok()?;
-        Some(Self { account: segments.next().map(str::to_owned), name })
+        Some(Self {
+            account: segments.next().map(str::to_owned),
+            name,
+        })
     }
 }
 
@@ -51,14 +58,26 @@ impl Arn {
         let mut parts = arn.splitn(6, ':');
         let (scheme, partition, service) = (parts.next()?, parts.next()?, parts.next()?);
         let (region, account, name) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_queue = scheme == "arn" && partition.starts_with("aws") && service == "sqs" && !name.is_empty();
-        is_queue.then(|| Self { region: region.into(), account: account.into(), name: name.into() })
+        let is_queue =
+            scheme == "arn" && partition.starts_with("aws") && service == "sqs" && !name.is_empty();
+        is_queue.then(|| Self {
+            region: region.into(),
+            account: account.into(),
+            name: name.into(),
+        })
     }
 }
 
 impl std::fmt::Display for Arn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "arn:{}:sqs:{}:{}:{}", partition(&self.region), self.region, self.account, self.name)
+        write!(
+            f,
+            "arn:{}:sqs:{}:{}:{}",
+            partition(&self.region),
+            self.region,
+            self.account,
+            self.name
+        )
     }
 }
 
@@ -90,16 +109,29 @@ mod tests {
 
     #[test]
     fn urls_paths_and_names_are_addresses() {
-        let full = QueueAddress { account: Some("000000000001".into()), name: "q.fifo".into() };
+        let full = QueueAddress {
+            account: Some("000000000001".into()),
+            name: "q.fifo".into(),
+        };
         for address in [
             "http://h:9324/000000000001/q.fifo",
             "/000000000001/q.fifo",
             "https://h/prefix/000000000001/q.fifo/",
             "http://h/000000000001/q%2Efifo",
         ] {
-            assert_eq!(QueueAddress::parse(address), Some(full.clone()), "{address}");
+            assert_eq!(
+                QueueAddress::parse(address),
+                Some(full.clone()),
+                "{address}"
+            );
         }
-        assert_eq!(QueueAddress::parse("q"), Some(QueueAddress { account: None, name: "q".into() }));
+        assert_eq!(
+            QueueAddress::parse("q"),
+            Some(QueueAddress {
+                account: None,
+                name: "q".into()
+            })
+        );
         for nothing in ["", "/", "http://h", "http://h/"] {
             assert_eq!(QueueAddress::parse(nothing), None, "{nothing}");
         }
@@ -116,14 +148,22 @@ mod tests {
     fn arns_round_trip() {
         let arn = Arn::parse("arn:aws:sqs:eu-west-1:000000000001:q").unwrap();
         assert_eq!(arn.to_string(), "arn:aws:sqs:eu-west-1:000000000001:q");
-        for bad in ["", "q", "arn:aws:sns:r:1:q", "arn:aws:sqs:r:1", "arn:aws:sqs:r:1:"] {
+        for bad in [
+            "",
+            "q",
+            "arn:aws:sns:r:1:q",
+            "arn:aws:sqs:r:1",
+            "arn:aws:sqs:r:1:",
+        ] {
             assert_eq!(Arn::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn names_are_those_that_sqs_takes() {
-        assert!(is_queue_name("a-B_9") && is_queue_name("a.fifo") && is_queue_name(&"a".repeat(80)));
+        assert!(
+            is_queue_name("a-B_9") && is_queue_name("a.fifo") && is_queue_name(&"a".repeat(80))
+        );
         for bad in ["", ".fifo", "a.b", "a b", "a/b", "ä"] {
             assert!(!is_queue_name(bad), "{bad}");
         }

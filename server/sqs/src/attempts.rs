@@ -45,18 +45,26 @@ impl Attempts {
 
 impl Memory {
     fn forget(&mut self, now: Millis) {
-        while let Some((until, key)) =
-            self.order.pop_front_if(|(until, _)| *until <= now).or_else(|| self.pop_above_bound())
+        while let Some((until, key)) = self
+            .order
+            .pop_front_if(|(until, _)| *until <= now)
+            .or_else(|| self.pop_above_bound())
         {
             // An attempt answered anew since has a later end and stays.
-            if self.claims.get(&key).is_some_and(|(kept_until, _)| *kept_until == until) {
+            if self
+                .claims
+                .get(&key)
+                .is_some_and(|(kept_until, _)| *kept_until == until)
+            {
                 self.claims.remove(&key);
             }
         }
     }
 
     fn pop_above_bound(&mut self) -> Option<(Millis, Attempt)> {
-        (self.order.len() > MAX_ATTEMPTS).then(|| self.order.pop_front()).flatten()
+        (self.order.len() > MAX_ATTEMPTS)
+            .then(|| self.order.pop_front())
+            .flatten()
     }
 }
 

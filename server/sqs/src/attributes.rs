@@ -1,4 +1,6 @@
-//! A queue's attributes: one table of names, ranges and where each is kept.
+//! A queue's attributes: the settings of a queue as they are read and changed, name by name ([`table`]).
+
+mod table;
 
 use std::collections::BTreeMap;
 
@@ -9,8 +11,7 @@ use crate::block::Block;
 use crate::config::Config;
 use crate::errors::{Error, Kind};
 use crate::identity::Caller;
-use crate::policy::{check_policy, check_redrive_allow_policy};
-use crate::redrive;
+use table::{Shape, TABLE, find};
 
 /// A queue's settings while they are read or changed.
 pub struct Draft<'a> {
@@ -30,197 +31,6 @@ pub struct Draft<'a> {
     pub changed_at: Option<Millis>,
 }
 
-struct Attribute {
-    name: &'static str,
-    on: QueueType,
-    kind: Shape,
-}
-
-/// Which queues have it, and what is said of it on the others.
-#[derive(Clone, Copy, PartialEq)]
-enum QueueType {
-    Any,
-    Fifo,
-    /// Named by its own words on a standard queue.
-    FifoOnly,
-}
-
-enum Shape {
-    /// A whole number within a range.
-    Number { range: (u64, u64), get: fn(&Draft<'_>) -> Option<u64>, set: fn(&mut Draft<'_>, u64) -> Result<(), Error> },
-    /// `true` or `false`, in any case.
-    Flag { get: fn(&Draft<'_>) -> bool, set: fn(&mut Draft<'_>, bool) -> Result<(), Error> },
-    /// Off by default, with the names of off and on.
-    Choice { names: [&'static str; 2], get: fn(&Draft<'_>) -> bool, set: fn(&mut Draft<'_>, bool) },
-    /// Text that is checked when it is set; an empty one clears it.
-    Text { get: fn(&Draft<'_>) -> Option<String>, set: fn(&mut Draft<'_>, Option<&str>) -> Result<(), Error> },
-}
-
-const fn number(
-    name: &'static str,
-    range: (u64, u64),
-    get: fn(&Draft<'_>) -> Option<u64>,
-    set: fn(&mut Draft<'_>, u64) -> Result<(), Error>,
-) -> Attribute {
-    Attribute { name, on: QueueType::Any, kind: Shape::Number { range, get, set } }
-}
-
-const TABLE: &[Attribute] = &[
-    number(
-        "VisibilityTimeout",
-        (0, 43_200),
-        |d| Some(d.settings.lease.as_secs()),
-        |d, secs| {
-            d.settings.lease = d.span("VisibilityTimeout", secs)?;
-            Ok(())
-        },
-    ),
-    number(
-        "MaximumMessageSize",
-        (1024, 1 << 20),
-        |d| Some(d.settings.max_message_bytes.into()),
-        |d, bytes| {
-            let bytes = u32::try_from(bytes).ok().filter(|b| *b <= d.max_message_bytes);
-            d.settings.max_message_bytes = bytes.ok_or_else(|| Error::attribute("MaximumMessageSize"))?;
-            Ok(())
-        },
-    ),
-    number(
-        "MessageRetentionPeriod",
-        (60, 1_209_600),
-        |d| Some(d.retention().as_secs()),
-        |d, secs| {
-            d.settings.retention = d.span("MessageRetentionPeriod", secs)?;
-            Ok(())
-        },
-    ),
-    number(
-        "DelaySeconds",
-        (0, 900),
-        |d| Some(d.settings.delay.as_secs()),
-        |d, secs| {
-            d.settings.delay = d.span("DelaySeconds", secs)?;
-            Ok(())
-        },
-    ),
-    number(
-        "ReceiveMessageWaitTimeSeconds",
-        (0, 20),
-        |d| Some(d.settings.receive_wait.as_secs()),
-        |d, secs| {
-            d.settings.receive_wait = Millis::from_secs(secs);
-            Ok(())
-        },
-    ),
-    Attribute {
-        name: "Policy",
-        on: QueueType::Any,
-        kind: Shape::Text {
-            get: |d| d.block.policy.clone(),
-            set: |d, policy| {
-                d.block.policy = policy.map(check_policy).transpose()?;
-                Ok(())
-            },
-        },
-    },
-    Attribute {
-        name: "RedrivePolicy",
-        on: QueueType::Any,
-        kind: Shape::Text { get: redrive::show, set: redrive::set },
-    },
-    Attribute {
-        name: "RedriveAllowPolicy",
-        on: QueueType::Any,
-        kind: Shape::Text {
-            get: |d| d.block.redrive_allow_policy.clone(),
-            set: |d, policy| {
-                d.block.redrive_allow_policy = policy.map(check_redrive_allow_policy).transpose()?;
-                Ok(())
-            },
-        },
-    },
-    Attribute {
-        name: "KmsMasterKeyId",
-        on: QueueType::Any,
-        kind: Shape::Text {
-            get: |d| d.block.kms_key.clone(),
-            set: |d, key| {
-                d.block.kms_key = key.map(str::to_owned);
-                d.block.managed_sse_off |= key.is_some();
-                Ok(())
-            },
-        },
-    },
-    number(
-        "KmsDataKeyReusePeriodSeconds",
-        (60, 86_400),
-        |d| d.block.kms_key.as_ref().map(|_| d.block.kms_reuse_secs.unwrap_or(300)),
-        |d, secs| {
-            d.block.kms_reuse_secs = Some(secs);
-            Ok(())
-        },
-    ),
-    Attribute {
-        name: "SqsManagedSseEnabled",
-        on: QueueType::Any,
-        kind: Shape::Flag {
-            get: |d| !d.block.managed_sse_off,
-            set: |d, on| {
-                d.block.managed_sse_off = !on;
-                if on && d.block.kms_key.is_some() {
-                    let text = "You can use one type of server-side encryption (SSE) at one time. You can either \
-                                enable KMS SSE or SQS SSE.";
-                    return Err(Error::new(Kind::InvalidAttributeName, text));
-                }
-                Ok(())
-            },
-        },
-    },
-    Attribute {
-        name: "FifoQueue",
-        on: QueueType::Fifo,
-        kind: Shape::Flag {
-            get: |_| true,
-            set: |_, on| {
-                let text = "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.";
-                if on { Ok(()) } else { Err(Error::new(Kind::InvalidAttributeValue, text)) }
-            },
-        },
-    },
-    Attribute {
-        name: "ContentBasedDeduplication",
-        on: QueueType::Fifo,
-        kind: Shape::Flag {
-            get: |d| d.block.content_based_deduplication,
-            set: |d, on| {
-                d.block.content_based_deduplication = on;
-                Ok(())
-            },
-        },
-    },
-    Attribute {
-        name: "DeduplicationScope",
-        on: QueueType::FifoOnly,
-        kind: Shape::Choice {
-            names: ["queue", "messageGroup"],
-            get: |d| d.block.deduplicate_by_group,
-            set: |d, on| match d.changed_at {
-                Some(now) => d.block.set_deduplicate_by_group(on, now),
-                None => d.block.deduplicate_by_group = on,
-            },
-        },
-    },
-    Attribute {
-        name: "FifoThroughputLimit",
-        on: QueueType::FifoOnly,
-        kind: Shape::Choice {
-            names: ["perQueue", "perMessageGroupId"],
-            get: |d| d.block.throughput_by_group,
-            set: |d, on| d.block.throughput_by_group = on,
-        },
-    },
-];
-
 impl<'a> Draft<'a> {
     /// The settings of a queue that is to be made, before any attribute is set.
     pub fn new(caller: &'a Caller, config: &Config, limits: &'a Limits, name: &'a str) -> Self {
@@ -231,16 +41,32 @@ impl<'a> Draft<'a> {
             retention: capped(defaults.retention),
             max_message_bytes: config.max_message_bytes,
             groups: is_fifo(name).then_some(GroupMode::Fifo),
-            dedup: is_fifo(name).then_some(Dedup { window: config.dedup_window }),
+            dedup: is_fifo(name).then_some(Dedup {
+                window: config.dedup_window,
+            }),
             ..defaults
         };
         Self::of(caller, config, limits, name, settings)
     }
 
     /// The settings of a queue as they are.
-    pub fn of(caller: &'a Caller, config: &Config, limits: &'a Limits, name: &'a str, settings: QueueSettings) -> Self {
+    pub fn of(
+        caller: &'a Caller,
+        config: &Config,
+        limits: &'a Limits,
+        name: &'a str,
+        settings: QueueSettings,
+    ) -> Self {
         let block = Block::of(&settings);
-        Self { caller, limits, name, max_message_bytes: config.max_message_bytes, settings, block, changed_at: None }
+        Self {
+            caller,
+            limits,
+            name,
+            max_message_bytes: config.max_message_bytes,
+            settings,
+            block,
+            changed_at: None,
+        }
     }
 
     /// Whether the queue is FIFO.
@@ -251,7 +77,9 @@ impl<'a> Draft<'a> {
     /// Sets attributes, in the order of the table, so that what depends on another sees it set.
     pub fn set(&mut self, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
         for name in attributes.keys() {
-            find(name).ok_or_else(|| unknown(name))?.check_type(self.is_fifo())?;
+            find(name)
+                .ok_or_else(|| unknown(name))?
+                .check_type(self.is_fifo())?;
         }
         for attribute in TABLE {
             if let Some(value) = attributes.get(attribute.name) {
@@ -268,7 +96,8 @@ impl<'a> Draft<'a> {
 
     /// The value of an attribute as it is shown; `None` if it has none, or is none of the table.
     pub fn get(&self, name: &str) -> Option<String> {
-        let attribute = find(name).filter(|attribute| attribute.check_type(self.is_fifo()).is_ok())?;
+        let attribute =
+            find(name).filter(|attribute| attribute.check_type(self.is_fifo()).is_ok())?;
         match &attribute.kind {
             Shape::Number { get, .. } => get(self).map(|n| n.to_string()),
             Shape::Flag { get, .. } => Some(get(self).to_string()),
@@ -279,7 +108,10 @@ impl<'a> Draft<'a> {
 
     /// The attribute in which two drafts differ, of those in a request.
     pub fn difference(&self, other: &Self, names: &BTreeMap<String, String>) -> Option<String> {
-        names.keys().find(|name| self.get(name) != other.get(name)).cloned()
+        names
+            .keys()
+            .find(|name| self.get(name) != other.get(name))
+            .cloned()
     }
 
     /// The engine's settings with SQS's own put in.
@@ -290,7 +122,10 @@ impl<'a> Draft<'a> {
 
     fn retention(&self) -> Millis {
         // A queue that another protocol made may keep messages for ever; SQS shows its longest.
-        self.settings.retention.min(Millis::from_secs(1_209_600)).min(self.limits.lifetime)
+        self.settings
+            .retention
+            .min(Millis::from_secs(1_209_600))
+            .min(self.limits.lifetime)
     }
 
     fn span(&self, name: &str, secs: u64) -> Result<Millis, Error> {
@@ -306,50 +141,13 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Attribute {
-    fn check_type(&self, fifo: bool) -> Result<(), Error> {
-        match self.on {
-            QueueType::Fifo if !fifo => Err(unknown(self.name)),
-            QueueType::FifoOnly if !fifo => {
-                let text = format!("You can specify the {} only when FifoQueue is set to true.", self.name);
-                Err(Error::new(Kind::InvalidAttributeName, text))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn set(&self, draft: &mut Draft<'_>, value: &str) -> Result<(), Error> {
-        let invalid = || Error::attribute(self.name);
-        match &self.kind {
-            Shape::Number { range: (least, most), set, .. } => {
-                let number = value.parse().ok().filter(|n| (least..=most).contains(&n));
-                set(draft, number.ok_or_else(invalid)?)
-            }
-            Shape::Flag { set, .. } => match value.to_ascii_lowercase().as_str() {
-                "true" => set(draft, true),
-                "false" => set(draft, false),
-                _ => Err(invalid()),
-            },
-            Shape::Choice { names: [off, on], set, .. } => {
-                if value != *off && value != *on {
-                    return Err(invalid());
-                }
-                set(draft, value == *on);
-                Ok(())
-            }
-            Shape::Text { set, .. } => set(draft, Some(value).filter(|v| !v.is_empty())),
-        }
-    }
-}
-
-fn find(name: &str) -> Option<&'static Attribute> {
-    TABLE.iter().find(|attribute| attribute.name == name)
-}
-
 /// A name that is no attribute, or none that can be set.
 pub fn unknown(name: &str) -> Error {
     let shown: String = name.chars().take(100).collect();
-    Error::new(Kind::InvalidAttributeName, format!("Unknown Attribute {shown}."))
+    Error::new(
+        Kind::InvalidAttributeName,
+        format!("Unknown Attribute {shown}."),
+    )
 }
 
 /// The names of every attribute that can be set.
@@ -362,10 +160,16 @@ mod tests {
     use super::*;
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
-    const CAPPED: Limits = Limits { lifetime: Millis::from_secs(3600), ..Limits::UNLIMITED };
+    const CAPPED: Limits = Limits {
+        lifetime: Millis::from_secs(3600),
+        ..Limits::UNLIMITED
+    };
 
     fn set<'a>(
         caller: &'a Caller,
@@ -378,7 +182,9 @@ mod tests {
     }
 
     fn shown(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
-        names().filter_map(|name| Some((name, draft.get(name)?))).collect()
+        names()
+            .filter_map(|name| Some((name, draft.get(name)?)))
+            .collect()
     }
 
     #[test]
@@ -419,10 +225,18 @@ mod tests {
             ("DelaySeconds", "0", ""),
             ("SqsManagedSseEnabled", "False", "no"),
         ] {
-            assert!(set(&caller, &Limits::UNLIMITED, "q", &[(name, good)]).is_ok(), "{name} {good}");
-            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, bad)]).err().unwrap();
+            assert!(
+                set(&caller, &Limits::UNLIMITED, "q", &[(name, good)]).is_ok(),
+                "{name} {good}"
+            );
+            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, bad)])
+                .err()
+                .unwrap();
             assert_eq!(error.row().code, "InvalidAttributeValue", "{name} {bad}");
-            assert_eq!(error.text(), format!("Invalid value for the parameter {name}."));
+            assert_eq!(
+                error.text(),
+                format!("Invalid value for the parameter {name}.")
+            );
         }
     }
 
@@ -431,7 +245,11 @@ mod tests {
         let caller = Caller::for_tests();
         for (name, value, text) in [
             ("FifoQueue", "false", "Unknown Attribute FifoQueue."),
-            ("ContentBasedDeduplication", "false", "Unknown Attribute ContentBasedDeduplication."),
+            (
+                "ContentBasedDeduplication",
+                "false",
+                "Unknown Attribute ContentBasedDeduplication.",
+            ),
             (
                 "DeduplicationScope",
                 "queue",
@@ -444,10 +262,22 @@ mod tests {
             ),
             ("QueueArn", "x", "Unknown Attribute QueueArn."),
         ] {
-            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, value)]).err().unwrap();
-            assert_eq!((error.kind, error.text()), (Kind::InvalidAttributeName, text));
+            let error = set(&caller, &Limits::UNLIMITED, "q", &[(name, value)])
+                .err()
+                .unwrap();
+            assert_eq!(
+                (error.kind, error.text()),
+                (Kind::InvalidAttributeName, text)
+            );
         }
-        let error = set(&caller, &Limits::UNLIMITED, "q.fifo", &[("FifoQueue", "false")]).err().unwrap();
+        let error = set(
+            &caller,
+            &Limits::UNLIMITED,
+            "q.fifo",
+            &[("FifoQueue", "false")],
+        )
+        .err()
+        .unwrap();
         assert_eq!(
             error.text(),
             "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
@@ -457,7 +287,10 @@ mod tests {
     #[test]
     fn one_kind_of_encryption_at_a_time() {
         let caller = Caller::for_tests();
-        let kms = [("KmsMasterKeyId", "k"), ("KmsDataKeyReusePeriodSeconds", "6000")];
+        let kms = [
+            ("KmsMasterKeyId", "k"),
+            ("KmsDataKeyReusePeriodSeconds", "6000"),
+        ];
         let mut draft = set(&caller, &Limits::UNLIMITED, "q", &kms).unwrap();
         let expect = |draft: &Draft<'_>, key: Option<&str>, reuse: Option<&str>, managed: &str| {
             assert_eq!(draft.get("KmsMasterKeyId").as_deref(), key);
@@ -465,10 +298,21 @@ mod tests {
             assert_eq!(draft.get("SqsManagedSseEnabled").as_deref(), Some(managed));
         };
         expect(&draft, Some("k"), Some("6000"), "false");
-        draft.set(&map(&[("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "300")])).unwrap();
+        draft
+            .set(&map(&[
+                ("KmsMasterKeyId", ""),
+                ("KmsDataKeyReusePeriodSeconds", "300"),
+            ]))
+            .unwrap();
         expect(&draft, None, None, "false");
         let both = [("KmsMasterKeyId", "k"), ("SqsManagedSseEnabled", "true")];
-        assert_eq!(set(&caller, &Limits::UNLIMITED, "q", &both).err().unwrap().kind, Kind::InvalidAttributeName);
+        assert_eq!(
+            set(&caller, &Limits::UNLIMITED, "q", &both)
+                .err()
+                .unwrap()
+                .kind,
+            Kind::InvalidAttributeName
+        );
     }
 
     #[test]
@@ -476,7 +320,10 @@ mod tests {
         let caller = Caller::for_tests();
         let alone = [("FifoThroughputLimit", "perMessageGroupId")];
         assert!(set(&caller, &Limits::UNLIMITED, "q.fifo", &alone).is_err());
-        let both = [("FifoThroughputLimit", "perMessageGroupId"), ("DeduplicationScope", "messageGroup")];
+        let both = [
+            ("FifoThroughputLimit", "perMessageGroupId"),
+            ("DeduplicationScope", "messageGroup"),
+        ];
         assert!(set(&caller, &Limits::UNLIMITED, "q.fifo", &both).is_ok());
     }
 
@@ -496,10 +343,25 @@ mod tests {
     #[test]
     fn settings_and_block_come_back() {
         let caller = Caller::for_tests();
-        let pairs = [("ContentBasedDeduplication", "True"), ("DelaySeconds", "7"), ("Policy", "{\"a\":1}")];
-        let settings = set(&caller, &Limits::UNLIMITED, "q.fifo", &pairs).unwrap().into_settings();
-        let draft = Draft::of(&caller, &Config::local(), &Limits::UNLIMITED, "q.fifo", settings);
-        assert_eq!(draft.get("ContentBasedDeduplication").as_deref(), Some("true"));
+        let pairs = [
+            ("ContentBasedDeduplication", "True"),
+            ("DelaySeconds", "7"),
+            ("Policy", "{\"a\":1}"),
+        ];
+        let settings = set(&caller, &Limits::UNLIMITED, "q.fifo", &pairs)
+            .unwrap()
+            .into_settings();
+        let draft = Draft::of(
+            &caller,
+            &Config::local(),
+            &Limits::UNLIMITED,
+            "q.fifo",
+            settings,
+        );
+        assert_eq!(
+            draft.get("ContentBasedDeduplication").as_deref(),
+            Some("true")
+        );
         assert_eq!(draft.get("DelaySeconds").as_deref(), Some("7"));
         assert_eq!(draft.get("Policy").as_deref(), Some("{\"a\":1}"));
     }

@@ -9,14 +9,19 @@ const MAX_ENTRIES: usize = 10;
 const MAX_ID_BYTES: usize = 80;
 
 /// Checks the ids of a batch. `entry` is what AWS calls an entry of it.
-pub(crate) fn check_ids<'a>(ids: impl ExactSizeIterator<Item = &'a str>, entry: &str) -> Result<(), Error> {
+pub(crate) fn check_ids<'a>(
+    ids: impl ExactSizeIterator<Item = &'a str>,
+    entry: &str,
+) -> Result<(), Error> {
     let count = ids.len();
     if count == 0 {
         let text = format!("There should be at least one {entry} in the request.");
         return Err(Error::new(Kind::EmptyBatchRequest, text));
     }
     if count > MAX_ENTRIES {
-        let text = format!("Maximum number of entries per request are {MAX_ENTRIES}. You have sent {count}.");
+        let text = format!(
+            "Maximum number of entries per request are {MAX_ENTRIES}. You have sent {count}."
+        );
         return Err(Error::new(Kind::TooManyEntriesInBatchRequest, text));
     }
     let mut seen = HashSet::new();
@@ -26,7 +31,10 @@ pub(crate) fn check_ids<'a>(ids: impl ExactSizeIterator<Item = &'a str>, entry: 
             return Err(Error::of(Kind::InvalidBatchEntryId));
         }
         if !seen.insert(id) {
-            return Err(Error::new(Kind::BatchEntryIdsNotDistinct, format!("Id {id} repeated.")));
+            return Err(Error::new(
+                Kind::BatchEntryIdsNotDistinct,
+                format!("Id {id} repeated."),
+            ));
         }
     }
     Ok(())
@@ -48,17 +56,18 @@ pub(crate) fn reply(
             Err(error) => failed.push(Value::Structure(failure(id, &error))),
         }
     }
-    Reply::new().named("Successful", result_entry, Value::List(done)).named(
-        "Failed",
-        "BatchResultErrorEntry",
-        Value::List(failed),
-    )
+    Reply::new()
+        .named("Successful", result_entry, Value::List(done))
+        .named("Failed", "BatchResultErrorEntry", Value::List(failed))
 }
 
 fn failure(id: String, error: &Error) -> Reply {
     Reply::new()
         .text("Id", id)
-        .with("SenderFault", Value::Flag(error.row().fault == Fault::Sender))
+        .with(
+            "SenderFault",
+            Value::Flag(error.row().fault == Fault::Sender),
+        )
         .text("Code", error.row().code)
         .text("Message", error.query_text())
 }
@@ -75,12 +84,24 @@ mod tests {
     fn each_rule_on_ids_has_its_own_error() {
         assert_eq!(check(&["a", "B-_9"]), Ok(()));
         let empty = check(&[]).unwrap_err();
-        assert_eq!(empty.text(), "There should be at least one SendMessageBatchRequestEntry in the request.");
+        assert_eq!(
+            empty.text(),
+            "There should be at least one SendMessageBatchRequestEntry in the request."
+        );
         let many = check(&["x"; 20]).unwrap_err();
-        assert_eq!(many.text(), "Maximum number of entries per request are 10. You have sent 20.");
+        assert_eq!(
+            many.text(),
+            "Maximum number of entries per request are 10. You have sent 20."
+        );
         for id in ["", "invalid:id", &"a".repeat(81)] {
-            assert_eq!(check(&[id]).unwrap_err(), Error::of(Kind::InvalidBatchEntryId));
+            assert_eq!(
+                check(&[id]).unwrap_err(),
+                Error::of(Kind::InvalidBatchEntryId)
+            );
         }
-        assert_eq!(check(&["a", "a"]).unwrap_err().kind, Kind::BatchEntryIdsNotDistinct);
+        assert_eq!(
+            check(&["a", "a"]).unwrap_err().kind,
+            Kind::BatchEntryIdsNotDistinct
+        );
     }
 }

@@ -49,7 +49,9 @@ impl Block {
     /// The block of a queue. One that cannot be read counts as none: the queue stays usable.
     pub fn of(settings: &QueueSettings) -> Self {
         let stored = blocks::get(&settings.protocol, Protocol::Sqs);
-        stored.and_then(|block| serde_json::from_slice(&block).ok()).unwrap_or_default()
+        stored
+            .and_then(|block| serde_json::from_slice(&block).ok())
+            .unwrap_or_default()
     }
 
     /// Whether each group deduplicates by itself at that time.
@@ -69,7 +71,11 @@ impl Block {
 
     /// Puts the block into the settings, beside those of other protocols.
     pub fn store(&self, settings: &mut QueueSettings) {
-        let block = if *self == Self::default() { Vec::new() } else { serde_json::to_vec(self).unwrap_or_default() };
+        let block = if *self == Self::default() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(self).unwrap_or_default()
+        };
         settings.protocol = blocks::set(&settings.protocol, Protocol::Sqs, &block);
     }
 }
@@ -83,7 +89,11 @@ mod tests {
         let mut settings = QueueSettings::default();
         Block::default().store(&mut settings);
         assert!(settings.protocol.is_empty());
-        let block = Block { kms_key: Some("k".into()), deduplicate_by_group: true, ..Block::default() };
+        let block = Block {
+            kms_key: Some("k".into()),
+            deduplicate_by_group: true,
+            ..Block::default()
+        };
         block.store(&mut settings);
         assert_eq!(Block::of(&settings), block);
     }
@@ -92,18 +102,34 @@ mod tests {
     fn a_changed_scope_applies_after_a_minute() {
         let mut block = Block::default();
         block.set_deduplicate_by_group(true, Millis(1000));
-        assert!(!block.deduplicates_by_group(Millis(60_999)) && block.deduplicates_by_group(Millis(61_000)));
-        let new = Block { deduplicate_by_group: true, ..Block::default() };
+        assert!(
+            !block.deduplicates_by_group(Millis(60_999))
+                && block.deduplicates_by_group(Millis(61_000))
+        );
+        let new = Block {
+            deduplicate_by_group: true,
+            ..Block::default()
+        };
         assert!(new.deduplicates_by_group(Millis(0)));
     }
 
     #[test]
     fn another_protocols_block_is_neither_read_nor_lost() {
         let foreign = blocks::set(&[], Protocol::AzureQueue, b"\x00\xff");
-        let mut settings = QueueSettings { protocol: foreign, ..QueueSettings::default() };
+        let mut settings = QueueSettings {
+            protocol: foreign,
+            ..QueueSettings::default()
+        };
         assert_eq!(Block::of(&settings), Block::default());
-        Block { managed_sse_off: true, ..Block::default() }.store(&mut settings);
-        assert_eq!(blocks::get(&settings.protocol, Protocol::AzureQueue).as_deref(), Some(&b"\x00\xff"[..]));
+        Block {
+            managed_sse_off: true,
+            ..Block::default()
+        }
+        .store(&mut settings);
+        assert_eq!(
+            blocks::get(&settings.protocol, Protocol::AzureQueue).as_deref(),
+            Some(&b"\x00\xff"[..])
+        );
         settings.protocol = b"no blocks at all".to_vec();
         assert_eq!(Block::of(&settings), Block::default());
     }

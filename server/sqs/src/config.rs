@@ -88,11 +88,19 @@ impl Config {
 
     /// The open internet.
     pub fn public() -> Self {
-        Self { mode: Mode::Public, max_message_bytes: 256 << 10, ..Self::local() }
+        Self {
+            mode: Mode::Public,
+            max_message_bytes: 256 << 10,
+            ..Self::local()
+        }
     }
 
     /// A team's broker.
     pub fn private(keys: Keys) -> Self {
-        Self { mode: Mode::Private(keys), create_by_use: false, ..Self::local() }
+        Self {
+            mode: Mode::Private(keys),
+            create_by_use: false,
+            ..Self::local()
+        }
     }
 }

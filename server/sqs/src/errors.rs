@@ -68,7 +68,13 @@ impl Fault {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Row {
-    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test that holds the table to its order"))]
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "read by the test that holds the table to its order"
+        )
+    )]
     kind: Kind,
     /// The JSON protocol's name.
     pub shape: &'static str,
@@ -82,9 +88,26 @@ pub struct Row {
     text: &'static str,
 }
 
-const fn row(kind: Kind, shape: &'static str, code: &'static str, status: u16, text: &'static str) -> Row {
-    let fault = if status < 500 { Fault::Sender } else { Fault::Receiver };
-    Row { kind, shape, code, status, fault, text }
+const fn row(
+    kind: Kind,
+    shape: &'static str,
+    code: &'static str,
+    status: u16,
+    text: &'static str,
+) -> Row {
+    let fault = if status < 500 {
+        Fault::Sender
+    } else {
+        Fault::Receiver
+    };
+    Row {
+        kind,
+        shape,
+        code,
+        status,
+        fault,
+        text,
+    }
 }
 
 #[rustfmt::skip]
@@ -143,12 +166,18 @@ impl Error {
 
     /// An error with a text of its own.
     pub fn new(kind: Kind, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, text: Some(text.into()) }
+        Self {
+            kind,
+            text: Some(text.into()),
+        }
     }
 
     /// A parameter that is not there.
     pub fn missing(name: &str) -> Self {
-        Self::new(Kind::MissingParameter, format!("The request must contain the parameter {name}."))
+        Self::new(
+            Kind::MissingParameter,
+            format!("The request must contain the parameter {name}."),
+        )
     }
 
     /// A parameter whose value is refused.
@@ -159,7 +188,10 @@ impl Error {
 
     /// A queue attribute whose value is refused.
     pub fn attribute(name: &str) -> Self {
-        Self::new(Kind::InvalidAttributeValue, format!("Invalid value for the parameter {name}."))
+        Self::new(
+            Kind::InvalidAttributeValue,
+            format!("Invalid value for the parameter {name}."),
+        )
     }
 
     /// A body that is not what its protocol promises.
@@ -169,7 +201,9 @@ impl Error {
 
     /// A message above its queue's size.
     pub fn too_large(limit: u64) -> Self {
-        let text = format!("One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes.");
+        let text = format!(
+            "One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes."
+        );
         Self::new(Kind::InvalidParameterValue, text)
     }
 
@@ -203,8 +237,9 @@ impl From<EngineError> for Error {
             E::LeaseLost | E::NotLeased => return Self::of(Kind::MessageNotInflight),
             E::TooLarge { limit, .. } => return Self::too_large(*limit),
             E::AlreadyExists(what) => {
-                let text =
-                    format!("A queue already exists with the same name and a different value for attribute {what}");
+                let text = format!(
+                    "A queue already exists with the same name and a different value for attribute {what}"
+                );
                 return Self::new(Kind::QueueNameExists, text);
             }
             E::QueueFull { .. }

@@ -40,6 +40,8 @@ const NEEDS_IDENTIFIER: &str = "this public service needs a tenant identifier in
     lowercase letter followed by 23 lowercase letters or digits (24 characters), chosen at random; the service's web \
     page generates one";
 const TOO_MANY_TENANTS: &str = "too many new tenants; try again later or reuse your identifier";
+/// What a signature may be for.
+const SERVICES: [&str; 2] = ["sqs", "sts"];
 /// The tenant of everyone without an identifier, on a developer's machine.
 const LOCAL_TENANT: &str = "local";
 /// Accounts in queue URLs that other emulators taught people to write.
@@ -64,10 +66,16 @@ impl Caller {
                 let signature = Signature::find(parts)?.ok_or_else(unsigned)?;
                 let key = keys.get(&signature.credential.access_key);
                 let key = key.ok_or(Error::of(Kind::InvalidClientTokenId))?;
+                if !SERVICES.contains(&signature.credential.service.as_str()) {
+                    let text = "Credential should be scoped to the correct service: 'sqs'.";
+                    return Err(Error::new(Kind::SignatureDoesNotMatch, text));
+                }
                 signature.verify(parts, body, &key.secret, node.now().as_secs())?;
                 key.tenant.as_str()
             }
-            Mode::Public => claimed.identifier().ok_or(Error::new(Kind::InvalidClientTokenId, NEEDS_IDENTIFIER))?,
+            Mode::Public => claimed
+                .identifier()
+                .ok_or(Error::new(Kind::InvalidClientTokenId, NEEDS_IDENTIFIER))?,
             Mode::Local => claimed.identifier().unwrap_or(LOCAL_TENANT),
         };
         let tenant = node.tenant(name).map_err(refused)?;
@@ -87,7 +95,11 @@ impl Caller {
 
     /// The ARN of a queue.
     pub fn queue_arn(&self, name: &str) -> String {
-        let arn = Arn { region: self.region.clone(), account: self.account.clone(), name: name.to_owned() };
+        let arn = Arn {
+            region: self.region.clone(),
+            account: self.account.clone(),
+            name: name.to_owned(),
+        };
         arn.to_string()
     }
 
@@ -111,7 +123,11 @@ impl Caller {
     /// A caller of account 1 in `us-east-1`.
     pub fn for_tests() -> Self {
         Self {
-            tenant: Tenant { id: powerqueue_engine::TenantId(1), account: 1, shard: 0 },
+            tenant: Tenant {
+                id: powerqueue_engine::TenantId(1),
+                account: 1,
+                shard: 0,
+            },
             account: "000000000001".into(),
             region: "us-east-1".into(),
             base: "http://localhost:9324".into(),
@@ -139,8 +155,14 @@ struct Claimed {
 
 impl Claimed {
     fn find(parts: &Parts, envelope: &Envelope) -> Self {
-        let header = parts.headers.get("authorization").and_then(|v| v.to_str().ok());
-        match header.and_then(in_authorization).or(envelope.credential.as_deref()) {
+        let header = parts
+            .headers
+            .get("authorization")
+            .and_then(|v| v.to_str().ok());
+        match header
+            .and_then(in_authorization)
+            .or(envelope.credential.as_deref())
+        {
             Some(credential) => Self::read(credential),
             None => Self::default(),
         }
@@ -148,13 +170,23 @@ impl Claimed {
 
     fn read(credential: &str) -> Self {
         match Credential::parse(credential) {
-            Some(Credential { access_key, region, .. }) => {
-                let plain = |r: &String| r.len() <= 32 && r.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            Some(Credential {
+                access_key, region, ..
+            }) => {
+                let plain = |r: &String| {
+                    r.len() <= 32 && r.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                };
                 let region = Some(region).filter(|r| !r.is_empty()).filter(plain);
-                Self { access_key: Some(access_key), region }
+                Self {
+                    access_key: Some(access_key),
+                    region,
+                }
             }
             // Half a scope still names the key.
-            None => Self { access_key: credential.split('/').next().map(str::to_owned), region: None },
+            None => Self {
+                access_key: credential.split('/').next().map(str::to_owned),
+                region: None,
+            },
         }
     }
 
@@ -190,7 +222,9 @@ fn base_url(parts: &Parts, context: &RequestContext, config: &Config) -> String 
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b".-_:[]".contains(&b);
         (1..=255).contains(&host.len()) && host.bytes().all(allowed)
     };
-    let host = header("host").or(parts.uri.authority().map(|a| a.as_str())).filter(plain);
+    let host = header("host")
+        .or(parts.uri.authority().map(|a| a.as_str()))
+        .filter(plain);
     format!("{scheme}://{}", host.unwrap_or(&config.host))
 }
 
@@ -214,14 +248,29 @@ mod tests {
     #[test]
     fn a_credential_is_found_wherever_clients_put_it() {
         let scope = "abcdefghijklmnopqrstuvwx/20260101/eu-west-1/sqs/aws4_request";
-        let header = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0");
-        let expected =
-            Claimed { access_key: Some("abcdefghijklmnopqrstuvwx".into()), region: Some("eu-west-1".into()) };
+        let header =
+            format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0");
+        let expected = Claimed {
+            access_key: Some("abcdefghijklmnopqrstuvwx".into()),
+            region: Some("eu-west-1".into()),
+        };
         assert_eq!(claimed(&[("authorization", &header)], "/"), expected);
-        assert_eq!(claimed(&[], &format!("/?Action=ListQueues&X-Amz-Credential={scope}")), expected);
+        assert_eq!(
+            claimed(
+                &[],
+                &format!("/?Action=ListQueues&X-Amz-Credential={scope}")
+            ),
+            expected
+        );
         let json = [("x-amz-target", "AmazonSQS.ListQueues")];
-        assert_eq!(claimed(&json, &format!("/?X-Amz-Credential={scope}")), expected);
-        let old = claimed(&[], "/?Action=ListQueues&AWSAccessKeyId=abcdefghijklmnopqrstuvwx");
+        assert_eq!(
+            claimed(&json, &format!("/?X-Amz-Credential={scope}")),
+            expected
+        );
+        let old = claimed(
+            &[],
+            "/?Action=ListQueues&AWSAccessKeyId=abcdefghijklmnopqrstuvwx",
+        );
         assert_eq!(old.identifier(), Some("abcdefghijklmnopqrstuvwx"));
         assert_eq!(claimed(&[], "/"), Claimed::default());
     }
@@ -229,7 +278,13 @@ mod tests {
     #[test]
     fn identifiers_are_24_lowercase_letters_and_digits() {
         assert!(is_identifier("a23456789012345678901234"));
-        for bad in ["", "test", "123456789012345678901234", "A23456789012345678901234", "a2345678901234567890123-"] {
+        for bad in [
+            "",
+            "test",
+            "123456789012345678901234",
+            "A23456789012345678901234",
+            "a2345678901234567890123-",
+        ] {
             assert!(!is_identifier(bad), "{bad}");
         }
     }
@@ -243,11 +298,24 @@ mod tests {
             }
             builder.body(()).unwrap().into_parts().0
         };
-        let context = |behind_proxy| RequestContext { client: Ipv4Addr::LOCALHOST.into(), tls: false, behind_proxy };
+        let context = |behind_proxy| RequestContext {
+            client: Ipv4Addr::LOCALHOST.into(),
+            tls: false,
+            behind_proxy,
+        };
         let config = Config::local();
         let forwarded = parts(&[("host", "q.example:81"), ("x-forwarded-proto", "https")]);
-        assert_eq!(base_url(&forwarded, &context(true), &config), "https://q.example:81");
-        assert_eq!(base_url(&forwarded, &context(false), &config), "http://q.example:81");
-        assert_eq!(base_url(&parts(&[("host", "a/<b>")]), &context(false), &config), "http://localhost:9324");
+        assert_eq!(
+            base_url(&forwarded, &context(true), &config),
+            "https://q.example:81"
+        );
+        assert_eq!(
+            base_url(&forwarded, &context(false), &config),
+            "http://q.example:81"
+        );
+        assert_eq!(
+            base_url(&parts(&[("host", "a/<b>")]), &context(false), &config),
+            "http://localhost:9324"
+        );
     }
 }

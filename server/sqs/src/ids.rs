@@ -14,7 +14,13 @@ pub fn random() -> u128 {
 /// Its usual form.
 pub fn text(id: u128) -> String {
     let hex = format!("{id:032x}");
-    let groups = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    let groups = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
     groups.join("-")
 }
 

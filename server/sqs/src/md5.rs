@@ -46,7 +46,12 @@ mod tests {
     use super::*;
 
     fn attribute(name: &str, kind: Kind, value: &'static [u8]) -> Attribute {
-        Attribute { name: name.into(), kind, label: None, value: Bytes::from_static(value) }
+        Attribute {
+            name: name.into(),
+            kind,
+            label: None,
+            value: Bytes::from_static(value),
+        }
     }
 
     // The expected digests are AWS's own, recorded from the real service.
@@ -54,20 +59,35 @@ mod tests {
     fn digests_are_those_of_the_real_service() {
         assert_eq!(of_text("message"), "78e731027d8fd50ed642340b7c9a63b3");
         let timestamp = attribute("timestamp", Kind::Number, b"1493147359900");
-        assert_eq!(of_attributes([&timestamp]).unwrap(), "235c5c510d26fb653d073faed50ae77c");
+        assert_eq!(
+            of_attributes([&timestamp]).unwrap(),
+            "235c5c510d26fb653d073faed50ae77c"
+        );
         let trace = b"Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
         let trace = attribute("AWSTraceHeader", Kind::Text, trace);
-        assert_eq!(of_attributes([&trace]).unwrap(), "5ae4d5d7636402d80f4eb6d213245a88");
+        assert_eq!(
+            of_attributes([&trace]).unwrap(),
+            "5ae4d5d7636402d80f4eb6d213245a88"
+        );
         let binary = b"traceparent\x1e00-774062d6c37081a5a0b9b5b88e30627c-2d2482211f6489da-01";
         let binary = attribute("attr1", Kind::Binary, binary);
-        assert_eq!(of_attributes([&binary]).unwrap(), "8cbe4db156db8a94db8b801b7addb984");
+        assert_eq!(
+            of_attributes([&binary]).unwrap(),
+            "8cbe4db156db8a94db8b801b7addb984"
+        );
         let three = [
             attribute("Help.Me", Kind::Text, b"Me"),
             attribute("Hello", Kind::Text, b"There"),
             attribute("General", Kind::Text, b"Kenobi"),
         ];
-        assert_eq!(of_attributes(&three).unwrap(), "4c360f3fdafd970e05fae2f149d997f5");
-        assert_eq!(of_attributes(&three[..2]).unwrap(), "83fee93c1bcd8b9a5a923ffacdc636c7");
+        assert_eq!(
+            of_attributes(&three).unwrap(),
+            "4c360f3fdafd970e05fae2f149d997f5"
+        );
+        assert_eq!(
+            of_attributes(&three[..2]).unwrap(),
+            "83fee93c1bcd8b9a5a923ffacdc636c7"
+        );
         assert_eq!(of_attributes(&[]), None);
     }
 }

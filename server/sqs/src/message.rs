@@ -33,21 +33,43 @@ pub struct Checked {
 
 impl Checked {
     /// Checks what a client sends. `trace` is the tracing header of the request, for a message without its own.
-    pub fn new(outgoing: Outgoing, id: u128, sender: &str, trace: Option<&str>) -> Result<Self, Error> {
-        let Outgoing { body, attributes, system_attributes, dedup_id, group, .. } = outgoing;
+    pub fn new(
+        outgoing: Outgoing,
+        id: u128,
+        sender: &str,
+        trace: Option<&str>,
+    ) -> Result<Self, Error> {
+        let Outgoing {
+            body,
+            attributes,
+            system_attributes,
+            dedup_id,
+            group,
+            ..
+        } = outgoing;
         if !body.chars().all(is_allowed) {
             return Err(Error::of(Kind::InvalidMessageContents));
         }
         if attributes.len() > MAX_ATTRIBUTES {
-            let text = format!("Number of message attributes [{}] exceeds the allowed maximum [10].", attributes.len());
+            let text = format!(
+                "Number of message attributes [{}] exceeds the allowed maximum [10].",
+                attributes.len()
+            );
             return Err(Error::new(Kind::InvalidParameterValue, text));
         }
-        let attributes = attributes.into_iter().map(|(name, value)| user_attribute(name, value));
+        let attributes = attributes
+            .into_iter()
+            .map(|(name, value)| user_attribute(name, value));
         let mut attributes = attributes.collect::<Result<Vec<_>, _>>()?;
-        let system = system_attributes.into_iter().map(|(name, value)| system_attribute(name, value));
+        let system = system_attributes
+            .into_iter()
+            .map(|(name, value)| system_attribute(name, value));
         let system = system.collect::<Result<Vec<_>, _>>()?;
         let charge = charge(&body, &attributes);
-        let (body_md5, attributes_md5) = (crate::md5::of_text(&body), crate::md5::of_attributes(&attributes));
+        let (body_md5, attributes_md5) = (
+            crate::md5::of_text(&body),
+            crate::md5::of_attributes(&attributes),
+        );
         let body_sha256 = sha256(&body);
         let body = canonical_body(body, &mut attributes)?;
         let mut message = Message::new(Protocol::Sqs, id, body);
@@ -60,7 +82,14 @@ impl Checked {
             None => trace.map(str::to_owned),
         };
         let system_md5 = crate::md5::of_attributes(&system);
-        Ok(Self { message, charge, body_md5, attributes_md5, system_md5, body_sha256 })
+        Ok(Self {
+            message,
+            charge,
+            body_md5,
+            attributes_md5,
+            system_md5,
+            body_sha256,
+        })
     }
 }
 
@@ -71,7 +100,9 @@ fn sha256(body: &str) -> [u8; 32] {
 
 /// What a message counts against the size of its queue, in bytes.
 fn charge(body: &str, attributes: &[Attribute]) -> u32 {
-    let attributes = attributes.iter().map(|a| a.name.len() + data_type(a).len() + a.value.len());
+    let attributes = attributes
+        .iter()
+        .map(|a| a.name.len() + data_type(a).len() + a.value.len());
     u32::try_from(body.len() + attributes.sum::<usize>()).unwrap_or(u32::MAX)
 }
 
@@ -83,7 +114,8 @@ fn canonical_body(body: String, attributes: &mut Vec<Attribute>) -> Result<Body,
     };
     attributes.remove(at);
     write_body(&body).ok_or_else(|| {
-        let text = format!("The message body is not {BASE64}, as the attribute {BODY_ENCODING} says.");
+        let text =
+            format!("The message body is not {BASE64}, as the attribute {BODY_ENCODING} says.");
         Error::new(Kind::InvalidParameterValue, text)
     })
 }
@@ -109,7 +141,8 @@ fn user_attribute(name: String, value: AttributeValue) -> Result<Attribute, Erro
             && data_type(&attribute) == "String"
             && attribute.value == BASE64.as_bytes();
         if !is_mark {
-            let text = format!("Message attribute names beginning with '{RESERVED_PREFIX}' are reserved.");
+            let text =
+                format!("Message attribute names beginning with '{RESERVED_PREFIX}' are reserved.");
             return Err(Error::new(Kind::InvalidParameterValue, text));
         }
     }
@@ -117,10 +150,17 @@ fn user_attribute(name: String, value: AttributeValue) -> Result<Attribute, Erro
 }
 
 fn system_attribute(name: String, value: AttributeValue) -> Result<Attribute, Error> {
+    let refused = |name: &str| {
+        let shown: String = name.chars().take(100).collect();
+        let text = format!("Message system attribute name '{shown}' is invalid.");
+        Error::new(Kind::InvalidParameterValue, text)
+    };
+    if name != "AWSTraceHeader" {
+        return Err(refused(&name));
+    }
     let attribute = typed(name, value, "system")?;
-    if attribute.name != "AWSTraceHeader" || data_type(&attribute) != "String" {
-        let text = format!("Message system attribute name '{}' is invalid.", attribute.name);
-        return Err(Error::new(Kind::InvalidParameterValue, text));
+    if data_type(&attribute) != "String" {
+        return Err(refused(&attribute.name));
     }
     Ok(attribute)
 }
@@ -152,13 +192,21 @@ fn check_name(name: &str) -> Result<(), Error> {
 fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, Error> {
     let refused = |text: String| Error::new(Kind::InvalidParameterValue, text);
     if value.has_lists {
-        return Err(Error::new(Kind::UnsupportedOperation, "Message attribute list values are not supported."));
+        return Err(Error::new(
+            Kind::UnsupportedOperation,
+            "Message attribute list values are not supported.",
+        ));
     }
     let data_type = value.data_type.filter(|t| !t.is_empty());
-    let data_type = data_type
-        .ok_or_else(|| refused(format!("The message ({whose}) attribute '{name}' must contain a data type.")))?;
+    let data_type = data_type.ok_or_else(|| {
+        refused(format!(
+            "The message ({whose}) attribute '{name}' must contain a data type."
+        ))
+    })?;
     if data_type.len() > MAX_TYPE_BYTES {
-        return Err(refused("Message (user) attribute types must be shorter than 256 Bytes".into()));
+        return Err(refused(
+            "Message (user) attribute types must be shorter than 256 Bytes".into(),
+        ));
     }
     let (base, label) = match data_type.split_once('.') {
         Some((_, "")) => ("", None),
@@ -183,7 +231,9 @@ fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, 
     };
     let shown = if kind.is_text() { "String" } else { "Binary" };
     let bytes = bytes.filter(|b| !b.is_empty()).ok_or_else(|| {
-        refused(format!("Message ({whose}) attribute '{name}' must contain a non-empty value of type '{shown}'."))
+        refused(format!(
+            "Message ({whose}) attribute '{name}' must contain a non-empty value of type '{shown}'."
+        ))
     })?;
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     if kind.is_text() && !text.chars().all(is_allowed) {
@@ -193,9 +243,16 @@ fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, 
         )));
     }
     if kind == ValueKind::Number && !is_number(text) {
-        return Err(refused(format!("Can't cast the value of message ({whose}) attribute '{name}' to a number.")));
+        return Err(refused(format!(
+            "Can't cast the value of message ({whose}) attribute '{name}' to a number."
+        )));
     }
-    Ok(Attribute { name, kind, label, value: bytes })
+    Ok(Attribute {
+        name,
+        kind,
+        label,
+        value: bytes,
+    })
 }
 
 /// A decimal number with an optional fraction and exponent. It is kept as text, to the letter.
@@ -234,14 +291,21 @@ mod tests {
     use super::*;
 
     fn value(data_type: &str, text: &str) -> AttributeValue {
-        AttributeValue { data_type: Some(data_type.into()), string: Some(text.into()), ..Default::default() }
+        AttributeValue {
+            data_type: Some(data_type.into()),
+            string: Some(text.into()),
+            ..Default::default()
+        }
     }
 
     fn outgoing(body: &str, attributes: &[(&str, AttributeValue)]) -> Outgoing {
         Outgoing {
             body: body.into(),
             delay: None,
-            attributes: attributes.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect(),
+            attributes: attributes
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), v.clone()))
+                .collect(),
             system_attributes: BTreeMap::new(),
             dedup_id: None,
             group: None,
@@ -254,13 +318,22 @@ mod tests {
 
     #[test]
     fn a_message_counts_its_body_and_names_types_and_values() {
-        assert_eq!(check("abc", &[("k", value("String", "x"))]).unwrap().charge, 3 + 1 + 6 + 1);
+        assert_eq!(
+            check("abc", &[("k", value("String", "x"))]).unwrap().charge,
+            3 + 1 + 6 + 1
+        );
     }
 
     #[test]
     fn what_sqs_cannot_carry_is_refused() {
-        assert_eq!(check("\u{1}", &[]).unwrap_err().kind, Kind::InvalidMessageContents);
-        assert_eq!(check("\u{ffff}", &[]).unwrap_err().kind, Kind::InvalidMessageContents);
+        assert_eq!(
+            check("\u{1}", &[]).unwrap_err().kind,
+            Kind::InvalidMessageContents
+        );
+        assert_eq!(
+            check("\u{ffff}", &[]).unwrap_err().kind,
+            Kind::InvalidMessageContents
+        );
         let long_name = "L".repeat(257);
         let long_type = format!("Number.{}", "L".repeat(256));
         let cases = [
@@ -285,11 +358,20 @@ mod tests {
         ];
         for (name, value) in cases {
             let error = check("b", &[(name, value.clone())]).unwrap_err();
-            assert_eq!(error.row().code, "InvalidParameterValue", "{name} {value:?}");
+            assert_eq!(
+                error.row().code,
+                "InvalidParameterValue",
+                "{name} {value:?}"
+            );
         }
         assert!(check("b", &[("attr.1øßä", value("String.custom", "v"))]).is_ok());
-        let eleven: Vec<_> = (0..11).map(|n| (format!("a{n}"), value("Number", "-1.5e3"))).collect();
-        let eleven: Vec<_> = eleven.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        let eleven: Vec<_> = (0..11)
+            .map(|n| (format!("a{n}"), value("Number", "-1.5e3")))
+            .collect();
+        let eleven: Vec<_> = eleven
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.clone()))
+            .collect();
         assert!(check("b", &eleven).is_err());
         assert!(check("b", &eleven[..10]).is_ok());
     }
@@ -307,7 +389,10 @@ mod tests {
     fn a_marked_body_is_stored_as_its_bytes_and_read_back_as_it_was_sent() {
         let mark = ("x-pq-body-encoding", value("String", "base64"));
         let checked = check("/wA=", std::slice::from_ref(&mark)).unwrap();
-        assert_eq!(checked.message.body, Body::Binary(Bytes::from_static(b"\xff\x00")));
+        assert_eq!(
+            checked.message.body,
+            Body::Binary(Bytes::from_static(b"\xff\x00"))
+        );
         assert!(checked.message.attributes.is_empty());
         assert_eq!(checked.body_md5, crate::md5::of_text("/wA="));
         assert!(check("not base64", &[mark]).is_err());
@@ -317,7 +402,10 @@ mod tests {
     fn a_type_label_survives() {
         let checked = check("b", &[("a", value("Number.float", "1.50"))]).unwrap();
         let attribute = &checked.message.attributes[0];
-        assert_eq!((data_type(attribute).as_str(), &attribute.value[..]), ("Number.float", &b"1.50"[..]));
+        assert_eq!(
+            (data_type(attribute).as_str(), &attribute.value[..]),
+            ("Number.float", &b"1.50"[..])
+        );
     }
 
     #[test]
@@ -329,7 +417,15 @@ mod tests {
         for all in ["All", "*", ".*"] {
             assert!(wants(&[all], "Hello"));
         }
-        assert!(wants(&["Hel.*"], "Hello") && wants(&["Hel.*"], "Help.Me") && !wants(&["Hel.*"], "General"));
-        assert!(!wants(&["Foo", "Help"], "Help.Me") && !wants(&["AWS.", "..foo"], "Hello") && !wants(&[], "Hello"));
+        assert!(
+            wants(&["Hel.*"], "Hello")
+                && wants(&["Hel.*"], "Help.Me")
+                && !wants(&["Hel.*"], "General")
+        );
+        assert!(
+            !wants(&["Foo", "Help"], "Help.Me")
+                && !wants(&["AWS.", "..foo"], "Hello")
+                && !wants(&[], "Hello")
+        );
     }
 }

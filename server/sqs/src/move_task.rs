@@ -55,7 +55,9 @@ impl Session<'_> {
         };
         let started = self.run(Room::Growth(1024), |tx| self.insert(tx, &task));
         started.await?;
-        self.shared.movers.drive(self.shared, self.caller.tenant, task.key());
+        self.shared
+            .movers
+            .drive(self.shared, self.caller.tenant, task.key());
         Ok(Reply::new().text("TaskHandle", task.handle()))
     }
 
@@ -79,15 +81,23 @@ impl Session<'_> {
     }
 
     pub(crate) async fn cancel_move_task(&self, handle: &str) -> Result<Reply, Error> {
-        let invalid = Error::new(Kind::InvalidParameterValue, "Value for parameter TaskHandle is invalid.");
+        let invalid = Error::new(
+            Kind::InvalidParameterValue,
+            "Value for parameter TaskHandle is invalid.",
+        );
         let (id, source) = task::open_handle(handle).ok_or(invalid)?;
         let arn = Arn::parse(&source).filter(|arn| self.caller.owns(&arn.account));
-        let queue = arn.and_then(|arn| self.queue_named(&arn.name)).ok_or_else(|| no_resource("SourceArn"))?;
+        let queue = arn
+            .and_then(|arn| self.queue_named(&arn.name))
+            .ok_or_else(|| no_resource("SourceArn"))?;
         let tenant = self.caller.tenant.id;
         let cancelled = self.run(Room::Settlement, |tx| {
-            let found = all_of(tx, tenant, queue.id.0).into_iter().find(|(_, task)| task.id == id);
+            let found = all_of(tx, tenant, queue.id.0)
+                .into_iter()
+                .find(|(_, task)| task.id == id);
             let running = found.filter(|(_, task)| task.status == Status::Running);
-            let (key, mut task) = running.ok_or(Error::new(Kind::ResourceNotFound, "Task does not exist."))?;
+            let (key, mut task) =
+                running.ok_or(Error::new(Kind::ResourceNotFound, "Task does not exist."))?;
             task.status = Status::Cancelled;
             tx.put_document(tenant, &key, Some(&task.encode()))?;
             Ok(task.moved)
@@ -100,11 +110,25 @@ impl Session<'_> {
         let limit = usize::try_from(max)
             .ok()
             .filter(|_| (1..=MAX_LISTED).contains(&max))
-            .ok_or_else(|| Error::invalid(max, "MaxResults", "Value must be an integer between 1 and 10."))?;
+            .ok_or_else(|| {
+                Error::invalid(
+                    max,
+                    "MaxResults",
+                    "Value must be an integer between 1 and 10.",
+                )
+            })?;
         let queue = self.queue_of_arn(source, "SourceArn")?;
         let tasks = self.view(|tx| all_of(tx, self.caller.tenant.id, queue.id.0));
-        let shown = tasks.iter().take(limit).map(|(_, task)| Value::Structure(task.shown())).collect();
-        Ok(Reply::new().named("Results", "ListMessageMoveTasksResultEntry", Value::List(shown)))
+        let shown = tasks
+            .iter()
+            .take(limit)
+            .map(|(_, task)| Value::Structure(task.shown()))
+            .collect();
+        Ok(Reply::new().named(
+            "Results",
+            "ListMessageMoveTasksResultEntry",
+            Value::List(shown),
+        ))
     }
 
     /// The caller's queue of that ARN. Another account's is not looked for.
@@ -118,19 +142,27 @@ impl Session<'_> {
         })?;
         if !self.caller.owns(&parsed.account) {
             let shown: String = arn.chars().take(256).collect();
-            return Err(Error::invalid(shown, parameter, "The queue must belong to the calling account."));
+            return Err(Error::invalid(
+                shown,
+                parameter,
+                "The queue must belong to the calling account.",
+            ));
         }
-        self.queue_named(&parsed.name).ok_or_else(|| no_resource(parameter))
+        self.queue_named(&parsed.name)
+            .ok_or_else(|| no_resource(parameter))
     }
 }
 
 fn no_resource(parameter: &str) -> Error {
-    let text = format!("The resource that you specified for the {parameter} parameter doesn't exist.");
+    let text =
+        format!("The resource that you specified for the {parameter} parameter doesn't exist.");
     Error::new(Kind::ResourceNotFound, text)
 }
 
 fn check_rate(rate: i64) -> Result<u64, Error> {
-    let valid = u64::try_from(rate).ok().filter(|_| (1..=MAX_RATE).contains(&rate));
+    let valid = u64::try_from(rate)
+        .ok()
+        .filter(|_| (1..=MAX_RATE).contains(&rate));
     valid.ok_or_else(|| {
         let reason = "Value must be an integer between 1 and 500.";
         Error::invalid(rate, "MaxNumberOfMessagesPerSecond", reason)

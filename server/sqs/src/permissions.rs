@@ -13,7 +13,11 @@ impl Session<'_> {
         accounts: &[String],
         actions: &[String],
     ) -> Result<Reply, Error> {
-        let permission = Permission { label, accounts, actions };
+        let permission = Permission {
+            label,
+            accounts,
+            actions,
+        };
         permission.check()?;
         let added = self.edit(url, |_, draft| {
             let policy = permission.add(draft.block.policy.as_deref(), draft.caller, draft.name)?;
@@ -23,7 +27,11 @@ impl Session<'_> {
         added.await
     }
 
-    pub(crate) async fn remove_permission(&self, url: &QueueUrl, label: &str) -> Result<Reply, Error> {
+    pub(crate) async fn remove_permission(
+        &self,
+        url: &QueueUrl,
+        label: &str,
+    ) -> Result<Reply, Error> {
         let removed = self.edit(url, |_, draft| {
             draft.block.policy = policy::remove(draft.block.policy.as_deref(), label)?;
             Ok(())

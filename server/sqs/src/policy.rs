@@ -47,7 +47,11 @@ pub fn check_redrive_allow_policy(policy: &str) -> Result<String, Error> {
         }),
         _ => false,
     };
-    if valid { Ok(policy.to_owned()) } else { Err(Error::attribute("RedriveAllowPolicy")) }
+    if valid {
+        Ok(policy.to_owned())
+    } else {
+        Err(Error::attribute("RedriveAllowPolicy"))
+    }
 }
 
 /// Whether such a policy lets that source in. Regions are labels and do not count.
@@ -80,9 +84,12 @@ impl Permission<'_> {
     pub fn check(&self) -> Result<(), Error> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if !(1..=80).contains(&self.label.len()) || !self.label.bytes().all(allowed) {
-            let reason =
-                "A label can only contain alphanumeric characters, hyphens, and underscores. 1 to 80 in length.";
-            return Err(Error::invalid(self.label.chars().take(100).collect::<String>(), "Label", reason));
+            let reason = "A label can only contain alphanumeric characters, hyphens, and underscores. 1 to 80 in length.";
+            return Err(Error::invalid(
+                self.label.chars().take(100).collect::<String>(),
+                "Label",
+                reason,
+            ));
         }
         if self.accounts.is_empty() {
             return Err(Error::missing("PrincipalId"));
@@ -91,18 +98,32 @@ impl Permission<'_> {
             return Err(Error::missing("Actions"));
         }
         if self.actions.len() > MAX_ACTIONS {
-            let text = format!("{} Actions were found, maximum allowed is {MAX_ACTIONS}.", self.actions.len());
+            let text = format!(
+                "{} Actions were found, maximum allowed is {MAX_ACTIONS}.",
+                self.actions.len()
+            );
             return Err(Error::new(Kind::OverLimit, text));
         }
         if self.accounts.len() > MAX_PRINCIPALS {
-            return Err(Error::new(Kind::OverLimit, format!("At most {MAX_PRINCIPALS} principals are allowed.")));
+            return Err(Error::new(
+                Kind::OverLimit,
+                format!("At most {MAX_PRINCIPALS} principals are allowed."),
+            ));
         }
-        if let Some(action) = self.actions.iter().find(|a| !PERMITTED.contains(&a.as_str())) {
+        if let Some(action) = self
+            .actions
+            .iter()
+            .find(|a| !PERMITTED.contains(&a.as_str()))
+        {
             let shown: String = action.chars().take(100).collect();
             let reason = "Please refer to the appropriate WSDL for a list of valid actions. ";
             return Err(Error::invalid(format!("SQS:{shown}"), "ActionName", reason));
         }
-        if let Some(account) = self.accounts.iter().find(|a| a.len() != 12 || !a.bytes().all(|b| b.is_ascii_digit())) {
+        if let Some(account) = self
+            .accounts
+            .iter()
+            .find(|a| a.len() != 12 || !a.bytes().all(|b| b.is_ascii_digit()))
+        {
             let shown: String = account.chars().take(100).collect();
             return Err(Error::invalid(shown, "PrincipalId", "Unable to verify."));
         }
@@ -114,17 +135,25 @@ impl Permission<'_> {
         let arn = caller.queue_arn(queue);
         let mut document = parse(policy).unwrap_or_else(|| {
             let id = format!("{arn}/SQSDefaultPolicy");
-            Map::from_iter([("Version".into(), json!("2008-10-17")), ("Id".into(), json!(id))])
+            Map::from_iter([
+                ("Version".into(), json!("2008-10-17")),
+                ("Id".into(), json!(id)),
+            ])
         });
         let mut statements = statements(&mut document);
         if statements.iter().any(|s| has_label(s, self.label)) {
             return Err(Error::invalid(self.label, "Label", "Already exists."));
         }
         if statements.len() >= MAX_STATEMENTS {
-            return Err(Error::new(Kind::OverLimit, format!("At most {MAX_STATEMENTS} statements are allowed.")));
+            return Err(Error::new(
+                Kind::OverLimit,
+                format!("At most {MAX_STATEMENTS} statements are allowed."),
+            ));
         }
-        let principals =
-            self.accounts.iter().map(|account| format!("arn:{}:iam::{account}:root", partition(&caller.region)));
+        let principals = self
+            .accounts
+            .iter()
+            .map(|account| format!("arn:{}:iam::{account}:root", partition(&caller.region)));
         statements.push(json!({
             "Sid": self.label,
             "Effect": "Allow",
@@ -173,7 +202,11 @@ fn has_label(statement: &Value, label: &str) -> bool {
 
 fn one_or_many(items: impl Iterator<Item = String>) -> Value {
     let mut items: Vec<_> = items.map(Value::String).collect();
-    if items.len() == 1 { items.remove(0) } else { Value::Array(items) }
+    if items.len() == 1 {
+        items.remove(0)
+    } else {
+        Value::Array(items)
+    }
 }
 
 #[cfg(test)]
@@ -187,10 +220,21 @@ mod tests {
     #[test]
     fn permissions_come_and_go() {
         let caller = Caller::for_tests();
-        let (both, one) = (strings(&["000000000001", "668614515564"]), strings(&["000000000001"]));
+        let (both, one) = (
+            strings(&["000000000001", "668614515564"]),
+            strings(&["000000000001"]),
+        );
         let actions = strings(&["ReceiveMessage"]);
-        let first = Permission { label: "first", accounts: &both, actions: &actions };
-        let second = Permission { label: "second", accounts: &one, actions: &actions };
+        let first = Permission {
+            label: "first",
+            accounts: &both,
+            actions: &actions,
+        };
+        let second = Permission {
+            label: "second",
+            accounts: &one,
+            actions: &actions,
+        };
         let policy = first.add(None, &caller, "q").unwrap();
         let arn = "arn:aws:sqs:us-east-1:000000000001:q";
         let expected = json!({
@@ -206,22 +250,37 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<Value>(&policy).unwrap(), expected);
         let again = first.add(Some(&policy), &caller, "q").unwrap_err();
-        assert_eq!(again.text(), "Value first for parameter Label is invalid. Reason: Already exists.");
+        assert_eq!(
+            again.text(),
+            "Value first for parameter Label is invalid. Reason: Already exists."
+        );
         let policy = second.add(Some(&policy), &caller, "q").unwrap();
         assert!(policy.contains("\"AWS\":\"arn:aws:iam::000000000001:root\""));
         let policy = remove(Some(&policy), "first").unwrap();
         assert_eq!(remove(policy.as_deref(), "second").unwrap(), None);
         let unknown = remove(policy.as_deref(), "first").unwrap_err();
-        assert_eq!(unknown.text(), "Value first for parameter Label is invalid. Reason: can't find label.");
+        assert_eq!(
+            unknown.text(),
+            "Value first for parameter Label is invalid. Reason: can't find label."
+        );
         assert!(remove(None, "x").is_err());
     }
 
     #[test]
     fn a_policy_of_any_shape_is_survived() {
-        for policy in ["{}", "{\"Statement\":{\"Sid\":\"x\"}}", "{\"Statement\":7}", "[]", "nonsense"] {
+        for policy in [
+            "{}",
+            "{\"Statement\":{\"Sid\":\"x\"}}",
+            "{\"Statement\":7}",
+            "[]",
+            "nonsense",
+        ] {
             assert!(remove(Some(policy), "y").is_err());
         }
-        assert_eq!(remove(Some("{\"Statement\":{\"Sid\":\"x\"}}"), "x").unwrap(), None);
+        assert_eq!(
+            remove(Some("{\"Statement\":{\"Sid\":\"x\"}}"), "x").unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -230,7 +289,10 @@ mod tests {
         assert!(check_redrive_allow_policy(by_queue).is_ok());
         assert!(allows_source(by_queue, "arn:aws:sqs:r2:000000000001:a"));
         assert!(!allows_source(by_queue, "arn:aws:sqs:r:000000000001:b"));
-        assert!(!allows_source("{\"redrivePermission\":\"denyAll\"}", "arn:aws:sqs:r:000000000001:a"));
+        assert!(!allows_source(
+            "{\"redrivePermission\":\"denyAll\"}",
+            "arn:aws:sqs:r:000000000001:a"
+        ));
         for bad in [
             "x",
             "{}",

@@ -14,7 +14,9 @@ impl Session<'_> {
         let purged = self.run(Room::Settlement, |tx| match tx.purge(queue.id, cooldown) {
             Err(EngineError::Busy) => {
                 let (name, secs) = (&queue.name, cooldown.as_secs());
-                let text = format!("Only one PurgeQueue operation on {name} is allowed every {secs} seconds.");
+                let text = format!(
+                    "Only one PurgeQueue operation on {name} is allowed every {secs} seconds."
+                );
                 Err(Error::new(Kind::PurgeQueueInProgress, text))
             }
             other => Ok(other?),

@@ -18,6 +18,8 @@ use crate::{move_task, redrive};
 
 /// The most that a page holds.
 const MAX_PAGE: usize = 1000;
+/// The list of dead-letter sources, which the service's model spells in lower case and has in every answer.
+pub(crate) const SOURCES: &str = "queueUrls";
 /// How many names are looked at under one hold of the lock.
 const SLICE: usize = 500;
 
@@ -69,7 +71,11 @@ impl Session<'_> {
         deleted.await
     }
 
-    pub(crate) async fn get_queue_url(&self, name: String, owner: Option<&str>) -> Result<Reply, Error> {
+    pub(crate) async fn get_queue_url(
+        &self,
+        name: String,
+        owner: Option<&str>,
+    ) -> Result<Reply, Error> {
         if owner.is_some_and(|owner| !self.caller.owns(owner)) {
             return Err(Error::of(Kind::QueueDoesNotExist));
         }
@@ -103,7 +109,13 @@ impl Session<'_> {
             let slice = self.view(|tx| {
                 let names = tx.queue_names(tenant, prefix, after.as_deref(), SLICE);
                 let shown = |name: &&Arc<str>| is_spellable(name) && wanted(tx, name);
-                found.extend(names.iter().filter(shown).take(limit - found.len()).cloned());
+                found.extend(
+                    names
+                        .iter()
+                        .filter(shown)
+                        .take(limit - found.len())
+                        .cloned(),
+                );
                 names
             });
             after = slice.last().cloned();
@@ -120,24 +132,34 @@ fn is_spellable(name: &str) -> bool {
 }
 
 fn check_name(name: &str, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
-    let wants_fifo = attributes.get("FifoQueue").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let wants_fifo = attributes
+        .get("FifoQueue")
+        .is_some_and(|v| v.eq_ignore_ascii_case("true"));
     let text = match (wants_fifo, is_fifo(name), is_queue_name(name)) {
         (true, true, true) | (false, false, true) => return Ok(()),
         (true, ..) => {
             "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with \
              .fifo suffix and be 1 to 80 in length."
         }
-        (false, ..) => "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
+        (false, ..) => {
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
+        }
     };
     Err(Error::new(Kind::InvalidParameterValue, text))
 }
 
 /// A queue that is there is the one that was asked for, if it has the attributes that the request names.
-fn same_where_asked(asked: &Draft<'_>, there: &Draft<'_>, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
+fn same_where_asked(
+    asked: &Draft<'_>,
+    there: &Draft<'_>,
+    attributes: &BTreeMap<String, String>,
+) -> Result<(), Error> {
     match asked.difference(there, attributes) {
         None => Ok(()),
         Some(name) => {
-            let text = format!("A queue already exists with the same name and a different value for attribute {name}");
+            let text = format!(
+                "A queue already exists with the same name and a different value for attribute {name}"
+            );
             Err(Error::new(Kind::QueueNameExists, text))
         }
     }
@@ -155,25 +177,56 @@ impl PageRequest {
     pub fn read(page: &Page) -> Result<Self, Error> {
         let size = match page.max {
             None => MAX_PAGE,
-            Some(max) => usize::try_from(max).ok().filter(|n| (1..=MAX_PAGE).contains(n)).ok_or_else(|| {
-                Error::invalid(max, "MaxResults", "MaxResults must be an integer between 1 and 1000.")
-            })?,
+            Some(max) => usize::try_from(max)
+                .ok()
+                .filter(|n| (1..=MAX_PAGE).contains(n))
+                .ok_or_else(|| {
+                    Error::invalid(
+                        max,
+                        "MaxResults",
+                        "MaxResults must be an integer between 1 and 1000.",
+                    )
+                })?,
         };
         let decoded = page.token.as_ref().map(|token| {
-            let name = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            name.ok_or(Error::new(Kind::InvalidParameterValue, "Invalid or expired next token."))
+            let name = URL_SAFE_NO_PAD
+                .decode(token)
+                .ok()
+                .and_then(|bytes| String::from_utf8(bytes).ok());
+            name.ok_or(Error::new(
+                Kind::InvalidParameterValue,
+                "Invalid or expired next token.",
+            ))
         });
-        Ok(Self { size, after: decoded.transpose()?, has_size: page.max.is_some() })
+        Ok(Self {
+            size,
+            after: decoded.transpose()?,
+            has_size: page.max.is_some(),
+        })
     }
 
     /// The page, from one name more than it holds, and the token of the next one, which only a request with a size
     /// gets.
-    pub fn reply(&self, field: &'static str, mut names: Vec<Arc<str>>, url: impl Fn(&str) -> String) -> Reply {
+    pub fn reply(
+        &self,
+        field: &'static str,
+        mut names: Vec<Arc<str>>,
+        url: impl Fn(&str) -> String,
+    ) -> Reply {
         let more = names.len() > self.size;
         names.truncate(self.size);
-        let next = names.last().filter(|_| more && self.has_size).map(|name| URL_SAFE_NO_PAD.encode(&**name));
+        let next = names
+            .last()
+            .filter(|_| more && self.has_size)
+            .map(|name| URL_SAFE_NO_PAD.encode(&**name));
         let urls = names.iter().map(|name| Value::Text(url(name))).collect();
-        Reply::new().named(field, "QueueUrl", Value::List(urls)).maybe("NextToken", next)
+        let reply = Reply::new().named(field, "QueueUrl", Value::List(urls));
+        let reply = if field == SOURCES {
+            reply.required()
+        } else {
+            reply
+        };
+        reply.maybe("NextToken", next)
     }
 }
 
@@ -187,25 +240,61 @@ mod tests {
         assert!(check_name("q", &BTreeMap::new()).is_ok());
         assert!(check_name("q", &fifo("false")).is_ok());
         assert!(check_name("q.fifo", &fifo("True")).is_ok());
-        for (name, attributes) in
-            [("q", fifo("true")), ("q.fifo", BTreeMap::new()), ("q.fifo", fifo("false")), ("a/b", BTreeMap::new())]
-        {
-            assert_eq!(check_name(name, &attributes).unwrap_err().kind, Kind::InvalidParameterValue);
+        for (name, attributes) in [
+            ("q", fifo("true")),
+            ("q.fifo", BTreeMap::new()),
+            ("q.fifo", fifo("false")),
+            ("a/b", BTreeMap::new()),
+        ] {
+            assert_eq!(
+                check_name(name, &attributes).unwrap_err().kind,
+                Kind::InvalidParameterValue
+            );
         }
     }
 
     #[test]
     fn pages_hand_out_a_token_only_to_who_asked_for_a_size() {
         let names: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).to_vec();
-        let page = PageRequest::read(&Page { max: Some(2), token: None }).unwrap();
+        let page = PageRequest::read(&Page {
+            max: Some(2),
+            token: None,
+        })
+        .unwrap();
         let reply = page.reply("QueueUrls", names.clone(), str::to_owned);
-        let Some(Value::Text(token)) = reply.fields.get(1).map(|f| f.value.clone()) else { panic!("no token") };
-        let next = PageRequest::read(&Page { max: Some(2), token: Some(token) }).unwrap();
+        let Some(Value::Text(token)) = reply.fields.get(1).map(|f| f.value.clone()) else {
+            panic!("no token")
+        };
+        let next = PageRequest::read(&Page {
+            max: Some(2),
+            token: Some(token),
+        })
+        .unwrap();
         assert_eq!(next.after.as_deref(), Some("b"));
-        assert_eq!(next.reply("QueueUrls", names[2..].to_vec(), str::to_owned).fields.len(), 1);
-        for bad in [Page { max: Some(0), token: None }, Page { max: Some(1001), token: None }] {
+        assert_eq!(
+            next.reply("QueueUrls", names[2..].to_vec(), str::to_owned)
+                .fields
+                .len(),
+            1
+        );
+        for bad in [
+            Page {
+                max: Some(0),
+                token: None,
+            },
+            Page {
+                max: Some(1001),
+                token: None,
+            },
+        ] {
             assert!(PageRequest::read(&bad).is_err());
         }
-        assert!(PageRequest::read(&Page { max: None, token: Some("%".into()) }).is_err());
+        assert!(
+            PageRequest::read(&Page {
+                max: None,
+                token: Some("%".into())
+            })
+            .is_err()
+        );
     }
 }

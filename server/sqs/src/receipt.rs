@@ -14,21 +14,35 @@ pub fn seal(key: &HandleKey, tenant: TenantId, claim: &Claim) -> String {
 }
 
 /// The delivery of a handle that this service made for that tenant and queue.
-pub fn open(key: &HandleKey, tenant: TenantId, queue: QueueId, handle: &str) -> Result<Claim, Error> {
+pub fn open(
+    key: &HandleKey,
+    tenant: TenantId,
+    queue: QueueId,
+    handle: &str,
+) -> Result<Claim, Error> {
     let sealed = URL_SAFE_NO_PAD.decode(handle).ok();
     let claim = sealed.and_then(|sealed| key.open(Protocol::Sqs as u8, tenant, &sealed));
-    claim.filter(|claim| claim.queue == queue).ok_or_else(|| invalid(handle))
+    claim
+        .filter(|claim| claim.queue == queue)
+        .ok_or_else(|| invalid(handle))
 }
 
 /// A handle that was never one.
 pub fn invalid(handle: &str) -> Error {
-    let text = format!("The input receipt handle \"{}\" is not a valid receipt handle.", shown(handle));
+    let text = format!(
+        "The input receipt handle \"{}\" is not a valid receipt handle.",
+        shown(handle)
+    );
     Error::new(Kind::ReceiptHandleIsInvalid, text)
 }
 
 /// A FIFO queue's handle whose lease is over.
 pub fn expired(handle: &str) -> Error {
-    Error::invalid(shown(handle), "ReceiptHandle", "The receipt handle has expired.")
+    Error::invalid(
+        shown(handle),
+        "ReceiptHandle",
+        "The receipt handle has expired.",
+    )
 }
 
 /// A handle whose message cannot be hidden or shown any more.
@@ -39,7 +53,10 @@ pub fn gone(handle: &str) -> Error {
 
 /// What of a handle is echoed: the client's own, and so bounded.
 fn shown(handle: &str) -> &str {
-    handle.char_indices().nth(1024).map_or(handle, |(end, _)| &handle[..end])
+    handle
+        .char_indices()
+        .nth(1024)
+        .map_or(handle, |(end, _)| &handle[..end])
 }
 
 #[cfg(test)]
@@ -50,7 +67,10 @@ mod tests {
     fn garbage_is_named_in_the_refusal() {
         let error = invalid("garbage");
         assert_eq!(error.row().code, "ReceiptHandleIsInvalid");
-        assert_eq!(error.text(), "The input receipt handle \"garbage\" is not a valid receipt handle.");
+        assert_eq!(
+            error.text(),
+            "The input receipt handle \"garbage\" is not a valid receipt handle."
+        );
         assert!(expired(&"ä".repeat(5000)).text().len() < 2200);
     }
 }

@@ -28,14 +28,35 @@ impl Asked {
         let max = u32::try_from(max)
             .ok()
             .filter(|n| (1..=10).contains(n))
-            .ok_or_else(|| Error::invalid(max, "MaxNumberOfMessages", "Must be between 1 and 10, if provided."))?;
+            .ok_or_else(|| {
+                Error::invalid(
+                    max,
+                    "MaxNumberOfMessages",
+                    "Must be between 1 and 10, if provided.",
+                )
+            })?;
         let wait = request.wait.map(|secs| {
-            let span = u64::try_from(secs).ok().filter(|s| *s <= 20).map(Millis::from_secs);
-            span.ok_or_else(|| Error::invalid(secs, "WaitTimeSeconds", "Must be >= 0 and <= 20, if provided."))
+            let span = u64::try_from(secs)
+                .ok()
+                .filter(|s| *s <= 20)
+                .map(Millis::from_secs);
+            span.ok_or_else(|| {
+                Error::invalid(
+                    secs,
+                    "WaitTimeSeconds",
+                    "Must be >= 0 and <= 20, if provided.",
+                )
+            })
         });
         check_id(request.attempt.as_deref(), "ReceiveRequestAttemptId")?;
         Ok(Self {
-            receive: Receive { max, lease: request.visibility.map(|secs| timeout(secs, cap)).transpose()? },
+            receive: Receive {
+                max,
+                lease: request
+                    .visibility
+                    .map(|secs| timeout(secs, cap))
+                    .transpose()?,
+            },
             wait: wait.transpose()?,
             attempt: request.attempt,
             system_names: request.system_names,
@@ -50,22 +71,42 @@ impl Session<'_> {
         let asked = Asked::read(request, self.shared.node.limits().lifetime)?;
         let queue = self.ensure(&target).await?;
         let deliveries = match asked.attempt.as_deref().filter(|_| target.is_fifo()) {
-            Some(attempt) => self.receive_attempt(&target, queue, &asked, attempt).await?,
+            Some(attempt) => {
+                self.receive_attempt(&target, queue, &asked, attempt)
+                    .await?
+            }
             None => self.receive_now(&target, queue, &asked).await?,
         };
         let contents = self.shared.node.contents(&deliveries).await;
-        let messages = deliveries.iter().zip(contents).filter_map(|(delivery, content)| {
-            let message = readable(content)?;
-            Some(Value::Structure(self.shown(&target, &asked, delivery, &message)))
-        });
+        let messages = deliveries
+            .iter()
+            .zip(contents)
+            .filter_map(|(delivery, content)| {
+                let message = readable(content)?;
+                Some(Value::Structure(
+                    self.shown(&target, &asked, delivery, &message),
+                ))
+            });
         Ok(Reply::new().named("Messages", "Message", Value::List(messages.collect())))
     }
 
-    async fn receive_now(&self, target: &Target, queue: QueueId, asked: &Asked) -> Result<Vec<Delivery>, Error> {
+    async fn receive_now(
+        &self,
+        target: &Target,
+        queue: QueueId,
+        asked: &Asked,
+    ) -> Result<Vec<Delivery>, Error> {
         let wait = asked.wait.unwrap_or(target.settings.receive_wait);
-        match self.shared.node.receive(&self.caller.tenant, queue, asked.receive, wait).await {
+        match self
+            .shared
+            .node
+            .receive(&self.caller.tenant, queue, asked.receive, wait)
+            .await
+        {
             // A FIFO queue with all it may have in flight has nothing to give; a standard one says so.
-            Err(NodeError::Engine(EngineError::TooMany { .. })) if target.is_fifo() => Ok(Vec::new()),
+            Err(NodeError::Engine(EngineError::TooMany { .. })) if target.is_fifo() => {
+                Ok(Vec::new())
+            }
             other => Ok(other?),
         }
     }
@@ -91,8 +132,15 @@ impl Session<'_> {
         Ok(deliveries)
     }
 
-    async fn reissue(&self, claims: &[Claim], asked: &Asked, attempt: &str) -> Result<Vec<Delivery>, Error> {
-        let again = self.run(Room::Settlement, |tx| Ok(tx.reissue(claims, asked.receive.lease)));
+    async fn reissue(
+        &self,
+        claims: &[Claim],
+        asked: &Asked,
+        attempt: &str,
+    ) -> Result<Vec<Delivery>, Error> {
+        let again = self.run(Room::Settlement, |tx| {
+            Ok(tx.reissue(claims, asked.receive.lease))
+        });
         again.await?.ok_or_else(|| {
             let reason = "The receiveRequestAttemptId is not valid anymore since the receive call is not retryable.";
             Error::invalid(attempt, "ReceiveRequestAttemptId", reason)
@@ -100,26 +148,58 @@ impl Session<'_> {
     }
 
     /// A message as SQS shows it.
-    fn shown(&self, target: &Target, asked: &Asked, delivery: &Delivery, message: &Message) -> Reply {
+    fn shown(
+        &self,
+        target: &Target,
+        asked: &Asked,
+        delivery: &Delivery,
+        message: &Message,
+    ) -> Reply {
         let (body, mark) = sqs::read_body(message);
         let wanted = Wanted::new(&asked.attribute_names);
-        let mut attributes: Vec<_> = message.attributes.iter().chain(&mark).filter(|a| wanted.has(&a.name)).collect();
+        let mut attributes: Vec<_> = message
+            .attributes
+            .iter()
+            .chain(&mark)
+            .filter(|a| wanted.has(&a.name))
+            .collect();
         attributes.sort_by(|a, b| a.name.cmp(&b.name));
         let attributes_md5 = md5::of_attributes(attributes.iter().copied());
-        let user = attributes.into_iter().map(|a| (a.name.clone(), Value::Structure(attribute(a))));
-        let handle = receipt::seal(self.shared.node.handle_key(), self.caller.tenant.id, &delivery.claim);
+        let user = attributes
+            .into_iter()
+            .map(|a| (a.name.clone(), Value::Structure(attribute(a))));
+        let handle = receipt::seal(
+            self.shared.node.handle_key(),
+            self.caller.tenant.id,
+            &delivery.claim,
+        );
         let system = system_attributes(target.is_fifo(), delivery, message);
         let is_wanted = |name: &str| asked.system_names.iter().any(|n| n == "All" || n == name);
         let system = system.into_iter().filter(|(name, _)| is_wanted(name));
-        let system = system.filter_map(|(name, value)| Some((name.to_owned(), Value::Text(value?))));
+        let system =
+            system.filter_map(|(name, value)| Some((name.to_owned(), Value::Text(value?))));
         Reply::new()
             .text("MessageId", ids::text(message_id(delivery, message)))
             .text("ReceiptHandle", handle)
             .text("MD5OfBody", md5::of_text(&body))
             .text("Body", body)
-            .named("Attributes", "Attribute", Value::Map { key: "Name", entries: system.collect() })
+            .named(
+                "Attributes",
+                "Attribute",
+                Value::Map {
+                    key: "Name",
+                    entries: system.collect(),
+                },
+            )
             .maybe("MD5OfMessageAttributes", attributes_md5)
-            .named("MessageAttributes", "MessageAttribute", Value::Map { key: "Name", entries: user.collect() })
+            .named(
+                "MessageAttributes",
+                "MessageAttribute",
+                Value::Map {
+                    key: "Name",
+                    entries: user.collect(),
+                },
+            )
     }
 }
 
@@ -128,32 +208,60 @@ impl Session<'_> {
 fn readable(content: Result<Bytes, NodeError>) -> Option<Message> {
     let content = content.inspect_err(|error| tracing::error!(%error, "a message cannot be read"));
     let message = content.ok().map(Message::decode)?;
-    message.inspect_err(|error| tracing::error!(%error, "a message cannot be decoded")).ok()
+    message
+        .inspect_err(|error| tracing::error!(%error, "a message cannot be decoded"))
+        .ok()
 }
 
 fn message_id(delivery: &Delivery, message: &Message) -> u128 {
-    delivery.overlay.as_ref().and_then(|overlay| overlay.id).unwrap_or(message.id)
+    delivery
+        .overlay
+        .as_ref()
+        .and_then(|overlay| overlay.id)
+        .unwrap_or(message.id)
 }
 
 /// Every system attribute of a message, whether it has it or not.
-fn system_attributes(fifo: bool, delivery: &Delivery, message: &Message) -> [(&'static str, Option<String>); 9] {
-    let source = delivery.overlay.as_ref().and_then(|overlay| overlay.dead_letter_source.clone());
+fn system_attributes(
+    fifo: bool,
+    delivery: &Delivery,
+    message: &Message,
+) -> [(&'static str, Option<String>); 9] {
+    let source = delivery
+        .overlay
+        .as_ref()
+        .and_then(|overlay| overlay.dead_letter_source.clone());
     let dedup_id = match &source {
         // What died keeps its id apart from what is sent to the dead-letter queue.
         Some(_) => Some(ids::text(message_id(delivery, message))),
         None => message.dedup_id.clone(),
     };
-    let group = message.group.clone().or_else(|| delivery.group.as_deref().map(str::to_owned));
+    let group = message
+        .group
+        .clone()
+        .or_else(|| delivery.group.as_deref().map(str::to_owned));
     [
         ("SenderId", message.sender.clone()),
-        ("ApproximateFirstReceiveTimestamp", Some(delivery.first_delivered_at.0.to_string())),
-        ("ApproximateReceiveCount", Some(delivery.claim.delivery.to_string())),
+        (
+            "ApproximateFirstReceiveTimestamp",
+            Some(delivery.first_delivered_at.0.to_string()),
+        ),
+        (
+            "ApproximateReceiveCount",
+            Some(delivery.claim.delivery.to_string()),
+        ),
         ("SentTimestamp", Some(delivery.enqueued_at.0.to_string())),
-        ("SequenceNumber", fifo.then(|| sequence_number(delivery.claim.seq))),
+        (
+            "SequenceNumber",
+            fifo.then(|| sequence_number(delivery.claim.seq)),
+        ),
         ("MessageDeduplicationId", dedup_id.filter(|_| fifo)),
         ("MessageGroupId", group),
         ("AWSTraceHeader", message.trace_header.clone()),
-        ("DeadLetterQueueSourceArn", source.as_deref().map(str::to_owned)),
+        (
+            "DeadLetterQueueSourceArn",
+            source.as_deref().map(str::to_owned),
+        ),
     ]
 }
 
@@ -192,7 +300,11 @@ mod tests {
     }
 
     fn refusal(max: Option<i64>, wait: Option<i64>) -> String {
-        Asked::read(request(max, wait), Millis::NEVER).err().unwrap().text().to_owned()
+        Asked::read(request(max, wait), Millis::NEVER)
+            .err()
+            .unwrap()
+            .text()
+            .to_owned()
     }
 
     #[test]
@@ -211,15 +323,33 @@ mod tests {
 
     #[test]
     fn no_wait_is_the_queues_and_zero_is_none_at_all() {
-        assert_eq!(Asked::read(request(None, None), Millis::NEVER).unwrap().wait, None);
-        assert_eq!(Asked::read(request(None, Some(0)), Millis::NEVER).unwrap().wait, Some(Millis::ZERO));
+        assert_eq!(
+            Asked::read(request(None, None), Millis::NEVER)
+                .unwrap()
+                .wait,
+            None
+        );
+        assert_eq!(
+            Asked::read(request(None, Some(0)), Millis::NEVER)
+                .unwrap()
+                .wait,
+            Some(Millis::ZERO)
+        );
     }
 
     #[test]
     fn a_dead_letter_says_where_it_came_from_and_deduplicates_by_its_id() {
-        let overlay = Overlay { dead_letter_source: Some(Arc::from("arn")), id: None };
+        let overlay = Overlay {
+            dead_letter_source: Some(Arc::from("arn")),
+            id: None,
+        };
         let delivery = Delivery {
-            claim: Claim { queue: QueueId(1), seq: Seq(1), delivery: 2, epoch: Epoch(1) },
+            claim: Claim {
+                queue: QueueId(1),
+                seq: Seq(1),
+                delivery: 2,
+                epoch: Epoch(1),
+            },
             content: Content::Pinned(Bytes::new()),
             enqueued_at: Millis(5),
             expires_at: Millis::NEVER,
@@ -232,10 +362,15 @@ mod tests {
         let mut message = Message::new(Protocol::Sqs, 0x1234, Body::Text("b".into()));
         message.dedup_id = Some("d".into());
         let get = |fifo, name| {
-            let found = system_attributes(fifo, &delivery, &message).into_iter().find(|(n, _)| *n == name);
+            let found = system_attributes(fifo, &delivery, &message)
+                .into_iter()
+                .find(|(n, _)| *n == name);
             found.and_then(|(_, value)| value)
         };
-        assert_eq!(get(true, "DeadLetterQueueSourceArn").as_deref(), Some("arn"));
+        assert_eq!(
+            get(true, "DeadLetterQueueSourceArn").as_deref(),
+            Some("arn")
+        );
         assert_eq!(get(true, "MessageDeduplicationId"), Some(ids::text(0x1234)));
         assert_eq!(get(false, "MessageDeduplicationId"), None);
         assert_eq!(get(true, "ApproximateReceiveCount").as_deref(), Some("2"));

@@ -16,7 +16,9 @@ pub fn show(draft: &Draft<'_>) -> Option<String> {
         // Another protocol may have pointed the queue elsewhere since.
         Arn::parse(arn).is_some_and(|arn| arn.name == dead.queue)
     });
-    let arn = given.cloned().unwrap_or_else(|| draft.caller.queue_arn(&dead.queue));
+    let arn = given
+        .cloned()
+        .unwrap_or_else(|| draft.caller.queue_arn(&dead.queue));
     Some(json!({ "deadLetterTargetArn": arn, "maxReceiveCount": dead.max_deliveries }).to_string())
 }
 
@@ -29,7 +31,9 @@ pub fn set(draft: &mut Draft<'_>, policy: Option<&str>) -> Result<(), Error> {
     };
     let refused = |reason: &str| refused(policy, reason);
     let parsed: Value = serde_json::from_str(policy).unwrap_or_default();
-    let fields = parsed.as_object().ok_or_else(|| refused("Redrive policy is not a valid JSON map."))?;
+    let fields = parsed
+        .as_object()
+        .ok_or_else(|| refused("Redrive policy is not a valid JSON map."))?;
     let mandatory = |name: &str| {
         let reason = format!("Redrive policy does not contain mandatory attribute: {name}.");
         fields.get(name).ok_or_else(|| refused(&reason))
@@ -43,10 +47,12 @@ pub fn set(draft: &mut Draft<'_>, policy: Option<&str>) -> Result<(), Error> {
         refused(&reason)
     })?;
     let target = target.as_str().unwrap_or_default();
-    let arn =
-        Arn::parse(target).ok_or_else(|| refused(&format!("Invalid value for deadLetterTargetArn: {target}.")))?;
+    let arn = Arn::parse(target)
+        .ok_or_else(|| refused(&format!("Invalid value for deadLetterTargetArn: {target}.")))?;
     if !draft.caller.owns(&arn.account) {
-        return Err(refused("Dead letter target owner should be same as the source."));
+        return Err(refused(
+            "Dead letter target owner should be same as the source.",
+        ));
     }
     draft.settings.dead_letter = Some(DeadLetter {
         queue: arn.name,
@@ -67,14 +73,20 @@ pub fn check_target(tx: &Tx<'_>, tenant: TenantId, draft: &Draft<'_>) -> Result<
         return Ok(());
     }
     let refused = |reason: &str| refused(&show(draft).unwrap_or_default(), reason);
-    let target = tx.find_queue(tenant, &dead.queue).and_then(|id| tx.queue(tenant, id).ok());
+    let target = tx
+        .find_queue(tenant, &dead.queue)
+        .and_then(|id| tx.queue(tenant, id).ok());
     let target = target.ok_or_else(|| refused("Dead letter target does not exist."))?;
     if target.settings.groups.is_some() != draft.is_fifo() {
-        return Err(refused("Dead-letter queue must be same type of queue as the source."));
+        return Err(refused(
+            "Dead-letter queue must be same type of queue as the source.",
+        ));
     }
     let policy = Block::of(&target.settings).redrive_allow_policy;
     if policy.is_some_and(|policy| !allows_source(&policy, &draft.caller.queue_arn(draft.name))) {
-        return Err(refused("The dead-letter queue's redrive allow policy does not allow this source queue."));
+        return Err(refused(
+            "The dead-letter queue's redrive allow policy does not allow this source queue.",
+        ));
     }
     Ok(())
 }
@@ -90,7 +102,9 @@ fn receive_count(count: &Value) -> Option<u32> {
         Value::String(digits) => digits.parse().ok()?,
         other => other.as_u64()?,
     };
-    u32::try_from(number).ok().filter(|n| (1..=1000).contains(n))
+    u32::try_from(number)
+        .ok()
+        .filter(|n| (1..=1000).contains(n))
 }
 
 #[cfg(test)]

@@ -35,21 +35,41 @@ impl Session<'_> {
         Ok(rules.reply(&checked, &sent.await?))
     }
 
-    pub(crate) async fn send_batch(&self, url: &QueueUrl, entries: Vec<SendEntry>) -> Result<Reply, Error> {
-        batch::check_ids(entries.iter().map(|e| e.id.as_str()), "SendMessageBatchRequestEntry")?;
+    pub(crate) async fn send_batch(
+        &self,
+        url: &QueueUrl,
+        entries: Vec<SendEntry>,
+    ) -> Result<Reply, Error> {
+        batch::check_ids(
+            entries.iter().map(|e| e.id.as_str()),
+            "SendMessageBatchRequestEntry",
+        )?;
         let target = self.target(url)?;
         let rules = Rules::of(&target, self.shared.node.now());
         for entry in &entries {
-            rules.check_ids(&entry.message).map_err(as_invalid_parameter)?;
+            rules
+                .check_ids(&entry.message)
+                .map_err(as_invalid_parameter)?;
         }
-        let checked = entries.into_iter().map(|entry| (entry.id, self.check(&rules, entry.message)));
+        let checked = entries
+            .into_iter()
+            .map(|entry| (entry.id, self.check(&rules, entry.message)));
         let checked: Vec<_> = checked.collect();
         self.check_batch_size(&checked)?;
         let prepared: Vec<_> = checked
             .into_iter()
-            .map(|(id, outcome)| (id, outcome.and_then(|(checked, delay)| rules.fits(checked, delay))))
+            .map(|(id, outcome)| {
+                (
+                    id,
+                    outcome.and_then(|(checked, delay)| rules.fits(checked, delay)),
+                )
+            })
             .collect();
-        let room = prepared.iter().filter_map(|(_, p)| p.as_ref().ok()).map(|(_, m)| m.content.len()).sum();
+        let room = prepared
+            .iter()
+            .filter_map(|(_, p)| p.as_ref().ok())
+            .map(|(_, m)| m.content.len())
+            .sum();
         let outcomes = self.run(Room::Growth(room), |tx| {
             let queue = target.resolve(tx, self.caller)?;
             let sent = prepared.into_iter().map(|(id, prepared)| {
@@ -73,10 +93,15 @@ impl Session<'_> {
 
     fn check_batch_size(&self, checked: &[(String, Result<Delayed, Error>)]) -> Result<(), Error> {
         let limit = self.shared.config.max_batch_bytes;
-        let charges = checked.iter().filter_map(|(_, c)| c.as_ref().ok()).map(|(c, _)| u64::from(c.charge));
+        let charges = checked
+            .iter()
+            .filter_map(|(_, c)| c.as_ref().ok())
+            .map(|(c, _)| u64::from(c.charge));
         let sum: u64 = charges.sum();
         if sum > limit {
-            let text = format!("Batch requests cannot be longer than {limit} bytes. You have sent {sum} bytes.");
+            let text = format!(
+                "Batch requests cannot be longer than {limit} bytes. You have sent {sum} bytes."
+            );
             return Err(Error::new(Kind::BatchRequestTooLong, text));
         }
         Ok(())
@@ -118,7 +143,8 @@ impl Rules {
         check_id(outgoing.group.as_deref(), "MessageGroupId")?;
         if let (false, Some(id)) = (self.fifo, &outgoing.dedup_id) {
             let reason = "The request includes a parameter that is not valid for this queue type.";
-            return Err(Error::invalid(id, "MessageDeduplicationId", reason));
+            let shown: String = id.chars().take(1024).collect();
+            return Err(Error::invalid(shown, "MessageDeduplicationId", reason));
         }
         check_id(outgoing.dedup_id.as_deref(), "MessageDeduplicationId")?;
         if self.fifo && !self.content_based && outgoing.dedup_id.is_none() {
@@ -133,10 +159,23 @@ impl Rules {
     fn delay(&self, asked: Option<i64>, cap: Millis) -> Result<Option<Millis>, Error> {
         let Some(secs) = asked else { return Ok(None) };
         if self.fifo {
-            return if secs == 0 { Ok(None) } else { Err(Error::invalid(secs, "DelaySeconds", WRONG_TYPE)) };
+            return if secs == 0 {
+                Ok(None)
+            } else {
+                Err(Error::invalid(secs, "DelaySeconds", WRONG_TYPE))
+            };
         }
-        let span = u64::try_from(secs).ok().filter(|_| secs <= MAX_DELAY_SECS).map(Millis::from_secs);
-        let span = span.ok_or_else(|| Error::invalid(secs, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900."))?;
+        let span = u64::try_from(secs)
+            .ok()
+            .filter(|_| secs <= MAX_DELAY_SECS)
+            .map(Millis::from_secs);
+        let span = span.ok_or_else(|| {
+            Error::invalid(
+                secs,
+                "DelaySeconds",
+                "DelaySeconds must be >= 0 and <= 900.",
+            )
+        })?;
         if span > cap {
             let reason = format!("At most {} seconds are allowed here.", cap.as_secs());
             return Err(Error::invalid(secs, "DelaySeconds", &reason));
@@ -145,7 +184,11 @@ impl Rules {
     }
 
     /// A message of a batch, if it is not above the queue's size.
-    fn fits(&self, checked: Checked, delay: Option<Millis>) -> Result<(Checked, NewMessage), Error> {
+    fn fits(
+        &self,
+        checked: Checked,
+        delay: Option<Millis>,
+    ) -> Result<(Checked, NewMessage), Error> {
         if u64::from(checked.charge) > self.max_bytes {
             let limit = self.max_bytes;
             let text = format!(
@@ -169,7 +212,10 @@ impl Rules {
             id: message.id,
             charge: checked.charge,
             group: group.map(Arc::from),
-            dedup: message.dedup_id.as_deref().map(|id| DedupKey::new(scope, id)),
+            dedup: message
+                .dedup_id
+                .as_deref()
+                .map(|id| DedupKey::new(scope, id)),
             delay,
             ttl: None,
             priority: 0,
@@ -182,7 +228,10 @@ impl Rules {
             .maybe("MD5OfMessageAttributes", checked.attributes_md5.clone())
             .maybe("MD5OfMessageSystemAttributes", checked.system_md5.clone())
             .text("MessageId", ids::text(sent.id))
-            .maybe("SequenceNumber", self.fifo.then(|| sequence_number(sent.seq)))
+            .maybe(
+                "SequenceNumber",
+                self.fifo.then(|| sequence_number(sent.seq)),
+            )
     }
 }
 
@@ -191,8 +240,9 @@ pub(crate) fn check_id(id: Option<&str>, parameter: &str) -> Result<(), Error> {
     match id {
         Some(id) if !(1..=128).contains(&id.len()) || !id.bytes().all(|b| b.is_ascii_graphic()) => {
             let shown: String = id.chars().take(1024).collect();
-            let reason =
-                format!("{parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length.");
+            let reason = format!(
+                "{parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+            );
             Err(Error::invalid(shown, parameter, &reason))
         }
         _ => Ok(()),
@@ -203,8 +253,16 @@ pub(crate) fn check_id(id: Option<&str>, parameter: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    const FIFO: Rules = Rules { fifo: true, max_bytes: 1024, content_based: false, by_group: false };
-    const STANDARD: Rules = Rules { fifo: false, ..FIFO };
+    const FIFO: Rules = Rules {
+        fifo: true,
+        max_bytes: 1024,
+        content_based: false,
+        by_group: false,
+    };
+    const STANDARD: Rules = Rules {
+        fifo: false,
+        ..FIFO
+    };
 
     fn outgoing(group: Option<&str>, dedup_id: Option<&str>) -> Outgoing {
         Outgoing {
@@ -224,12 +282,22 @@ mod tests {
 
     #[test]
     fn a_fifo_queue_wants_a_group_and_a_deduplication_id() {
-        let no_group = ("MissingParameter", "The request must contain the parameter MessageGroupId.".to_owned());
+        let no_group = (
+            "MissingParameter",
+            "The request must contain the parameter MessageGroupId.".to_owned(),
+        );
         assert_eq!(check(&FIFO, None, Some("d")), no_group);
         let no_dedup = check(&FIFO, Some("g"), None);
         assert_eq!(no_dedup.0, "InvalidParameterValue");
-        assert!(no_dedup.1.starts_with("The queue should either have ContentBasedDeduplication enabled"));
-        let content_based = Rules { content_based: true, ..FIFO };
+        assert!(
+            no_dedup
+                .1
+                .starts_with("The queue should either have ContentBasedDeduplication enabled")
+        );
+        let content_based = Rules {
+            content_based: true,
+            ..FIFO
+        };
         assert!(content_based.check_ids(&outgoing(Some("g"), None)).is_ok());
     }
 
@@ -242,7 +310,10 @@ mod tests {
                 "Value {bad} for parameter MessageGroupId is invalid. Reason: MessageGroupId can only include \
                  alphanumeric and punctuation characters. 1 to 128 in length."
             );
-            assert_eq!(check(&STANDARD, Some(bad), None), ("InvalidParameterValue", text));
+            assert_eq!(
+                check(&STANDARD, Some(bad), None),
+                ("InvalidParameterValue", text)
+            );
         }
     }
 
@@ -251,7 +322,10 @@ mod tests {
         let delay = |rules: &Rules, secs| rules.delay(secs, Millis::NEVER);
         assert_eq!(delay(&STANDARD, None), Ok(None));
         assert_eq!(delay(&STANDARD, Some(0)), Ok(Some(Millis::ZERO)));
-        assert_eq!(delay(&STANDARD, Some(900)), Ok(Some(Millis::from_secs(900))));
+        assert_eq!(
+            delay(&STANDARD, Some(900)),
+            Ok(Some(Millis::from_secs(900)))
+        );
         assert!(delay(&STANDARD, Some(901)).is_err() && delay(&STANDARD, Some(-1)).is_err());
         assert_eq!(delay(&FIFO, Some(0)), Ok(None));
         assert_eq!(
@@ -264,9 +338,14 @@ mod tests {
 
     #[test]
     fn deduplication_is_by_content_and_by_group_where_the_queue_says_so() {
-        let checked = |group: &str| Checked::new(outgoing(Some(group), None), 1, "s", None).unwrap();
+        let checked =
+            |group: &str| Checked::new(outgoing(Some(group), None), 1, "s", None).unwrap();
         let key = |by_group, group: &str| {
-            let rules = Rules { content_based: true, by_group, ..FIFO };
+            let rules = Rules {
+                content_based: true,
+                by_group,
+                ..FIFO
+            };
             rules.message(&checked(group), None).dedup.unwrap()
         };
         assert_eq!(key(false, "g1"), key(false, "g2"));

@@ -32,11 +32,21 @@ pub(crate) struct Shared {
 impl Sqs {
     /// The front end of a node.
     pub fn new(node: Node, config: Config) -> Self {
-        Self(Arc::new(Shared { node, config, attempts: Attempts::default(), movers: Movers::default() }))
+        Self(Arc::new(Shared {
+            node,
+            config,
+            attempts: Attempts::default(),
+            movers: Movers::default(),
+        }))
     }
 
     /// Answers a request. The body is whole, and no larger than [`MAX_BODY`](crate::wire::MAX_BODY) plus one byte.
-    pub async fn call(&self, parts: Parts, body: Bytes, context: RequestContext) -> Response<Bytes> {
+    pub async fn call(
+        &self,
+        parts: Parts,
+        body: Bytes,
+        context: RequestContext,
+    ) -> Response<Bytes> {
         let request_id = ids::text(ids::random());
         let envelope = Envelope::open(&parts, &body);
         let (protocol, action) = (envelope.protocol, envelope.action);
@@ -58,9 +68,19 @@ impl Sqs {
     ) -> Result<Reply, Error> {
         // What is not a request is said to be none before anyone asks who sends it.
         envelope.check()?;
-        let caller = Caller::identify(&self.0.node, &self.0.config, (parts, body), &envelope, context)?;
+        let caller = Caller::identify(
+            &self.0.node,
+            &self.0.config,
+            (parts, body),
+            &envelope,
+            context,
+        )?;
         let request = envelope.request()?;
-        let session = Session { shared: &self.0, caller: &caller, trace: trace_header(parts) };
+        let session = Session {
+            shared: &self.0,
+            caller: &caller,
+            trace: trace_header(parts),
+        };
         session.perform(request).await
     }
 
@@ -98,7 +118,13 @@ impl Target {
         }
         let made = tx.create_queue(tenant, &self.name, (*self.settings).clone(), Origin::ByUse);
         // A name deleted just now is a queue that does not exist, to whom uses it.
-        made.map_err(|error| if error == EngineError::DeletedRecently { EngineError::NotFound } else { error })
+        made.map_err(|error| {
+            if error == EngineError::DeletedRecently {
+                EngineError::NotFound
+            } else {
+                error
+            }
+        })
     }
 
     /// Whether it is FIFO.
@@ -110,34 +136,63 @@ impl Target {
 impl Session<'_> {
     async fn perform(&self, request: Request) -> Result<Reply, Error> {
         match request {
-            Request::AddPermission { queue, label, accounts, actions } => {
-                self.add_permission(&queue, &label, &accounts, &actions).await
+            Request::AddPermission {
+                queue,
+                label,
+                accounts,
+                actions,
+            } => {
+                self.add_permission(&queue, &label, &accounts, &actions)
+                    .await
             }
             Request::CancelMessageMoveTask { handle } => self.cancel_move_task(&handle).await,
-            Request::ChangeMessageVisibility { queue, handle, timeout } => {
-                self.change_visibility(&queue, &handle, timeout).await
-            }
+            Request::ChangeMessageVisibility {
+                queue,
+                handle,
+                timeout,
+            } => self.change_visibility(&queue, &handle, timeout).await,
             Request::ChangeMessageVisibilityBatch { queue, entries } => {
                 self.change_visibility_batch(&queue, entries).await
             }
-            Request::CreateQueue { name, attributes, tags } => self.create_queue(&name, &attributes, tags).await,
+            Request::CreateQueue {
+                name,
+                attributes,
+                tags,
+            } => self.create_queue(&name, &attributes, tags).await,
             Request::DeleteMessage { queue, handle } => self.delete_message(&queue, &handle).await,
-            Request::DeleteMessageBatch { queue, entries } => self.delete_message_batch(&queue, entries).await,
+            Request::DeleteMessageBatch { queue, entries } => {
+                self.delete_message_batch(&queue, entries).await
+            }
             Request::DeleteQueue { queue } => self.delete_queue(&queue).await,
-            Request::GetQueueAttributes { queue, names } => self.get_queue_attributes(&queue, &names),
-            Request::GetQueueUrl { name, owner } => self.get_queue_url(name, owner.as_deref()).await,
-            Request::ListDeadLetterSourceQueues { queue, page } => self.list_dead_letter_sources(&queue, &page),
+            Request::GetQueueAttributes { queue, names } => {
+                self.get_queue_attributes(&queue, &names)
+            }
+            Request::GetQueueUrl { name, owner } => {
+                self.get_queue_url(name, owner.as_deref()).await
+            }
+            Request::ListDeadLetterSourceQueues { queue, page } => {
+                self.list_dead_letter_sources(&queue, &page)
+            }
             Request::ListMessageMoveTasks { source, max } => self.list_move_tasks(&source, max),
             Request::ListQueues { prefix, page } => self.list_queues(&prefix, &page),
             Request::ListQueueTags { queue } => self.list_queue_tags(&queue),
             Request::PurgeQueue { queue } => self.purge_queue(&queue).await,
             Request::ReceiveMessage(receive) => self.receive(receive).await,
-            Request::RemovePermission { queue, label } => self.remove_permission(&queue, &label).await,
+            Request::RemovePermission { queue, label } => {
+                self.remove_permission(&queue, &label).await
+            }
             Request::SendMessage { queue, message } => self.send(&queue, message).await,
             Request::SendMessageBatch { queue, entries } => self.send_batch(&queue, entries).await,
-            Request::SetQueueAttributes { queue, attributes } => self.set_queue_attributes(&queue, &attributes).await,
-            Request::StartMessageMoveTask { source, destination, rate } => {
-                self.start_move_task(&source, destination.as_deref(), rate).await
+            Request::SetQueueAttributes { queue, attributes } => {
+                self.set_queue_attributes(&queue, &attributes).await
+            }
+            Request::StartMessageMoveTask {
+                source,
+                destination,
+                rate,
+            } => {
+                self.start_move_task(&source, destination.as_deref(), rate)
+                    .await
             }
             Request::TagQueue { queue, tags } => self.tag_queue(&queue, tags).await,
             Request::UntagQueue { queue, keys } => self.untag_queue(&queue, &keys).await,
@@ -146,7 +201,11 @@ impl Session<'_> {
     }
 
     /// Runs commands of one tenant; both layers of failure become the client's error.
-    pub async fn run<T>(&self, room: Room, f: impl FnOnce(&mut Tx<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    pub async fn run<T>(
+        &self,
+        room: Room,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.shared.node.run(&self.caller.tenant, room, f).await?
     }
 
@@ -158,13 +217,17 @@ impl Session<'_> {
     /// The queue of that name, as it stands.
     pub fn queue_named(&self, name: &str) -> Option<QueueView> {
         let tenant = self.caller.tenant.id;
-        self.view(|tx| tx.find_queue(tenant, name).and_then(|id| tx.queue(tenant, id).ok()))
+        self.view(|tx| {
+            tx.find_queue(tenant, name)
+                .and_then(|id| tx.queue(tenant, id).ok())
+        })
     }
 
     /// The queue at that address, as it stands.
     pub fn queue(&self, url: &QueueUrl) -> Result<QueueView, Error> {
         let name = self.caller.queue_name(url)?;
-        self.queue_named(&name).ok_or(Error::of(Kind::QueueDoesNotExist))
+        self.queue_named(&name)
+            .ok_or(Error::of(Kind::QueueDoesNotExist))
     }
 
     /// The queue at that address, or what the use of its name would make.
@@ -175,31 +238,56 @@ impl Session<'_> {
     /// The queue of that name, or what its use would make.
     pub fn target_named(&self, name: String) -> Result<Target, Error> {
         if let Some(view) = self.queue_named(&name) {
-            return Ok(Target { name, id: Some(view.id), settings: view.settings });
+            return Ok(Target {
+                name,
+                id: Some(view.id),
+                settings: view.settings,
+            });
         }
         if !self.shared.config.create_by_use || !is_queue_name(&name) {
             return Err(Error::of(Kind::QueueDoesNotExist));
         }
         let settings = Arc::new(self.draft_new(&name).into_settings());
-        Ok(Target { name, id: None, settings })
+        Ok(Target {
+            name,
+            id: None,
+            settings,
+        })
     }
 
     /// The queue's id, making the queue if its use has to.
     pub async fn ensure(&self, target: &Target) -> Result<QueueId, Error> {
         match target.id {
             Some(id) => Ok(id),
-            None => self.run(Room::Growth(1024), |tx| Ok(target.resolve(tx, self.caller)?)).await,
+            None => {
+                self.run(
+                    Room::Growth(1024),
+                    |tx| Ok(target.resolve(tx, self.caller)?),
+                )
+                .await
+            }
         }
     }
 
     /// The settings of a queue to be made.
     pub fn draft_new<'b>(&'b self, name: &'b str) -> Draft<'b> {
-        Draft::new(self.caller, &self.shared.config, self.shared.node.limits(), name)
+        Draft::new(
+            self.caller,
+            &self.shared.config,
+            self.shared.node.limits(),
+            name,
+        )
     }
 
     /// The settings of a queue as they stand.
     pub fn draft_of<'b>(&'b self, name: &'b str, settings: &QueueSettings) -> Draft<'b> {
-        Draft::of(self.caller, &self.shared.config, self.shared.node.limits(), name, settings.clone())
+        Draft::of(
+            self.caller,
+            &self.shared.config,
+            self.shared.node.limits(),
+            name,
+            settings.clone(),
+        )
     }
 
     /// Changes a queue's settings in one transaction.
@@ -210,7 +298,9 @@ impl Session<'_> {
     ) -> Result<Reply, Error> {
         let (name, tenant) = (self.caller.queue_name(url)?, self.caller.tenant.id);
         let edited = self.run(Room::Growth(4096), |tx| {
-            let id = tx.find_queue(tenant, &name).ok_or(Error::of(Kind::QueueDoesNotExist))?;
+            let id = tx
+                .find_queue(tenant, &name)
+                .ok_or(Error::of(Kind::QueueDoesNotExist))?;
             let view = tx.queue(tenant, id)?;
             let mut draft = self.draft_of(&name, &view.settings);
             draft.changed_at = Some(tx.now());
@@ -226,8 +316,14 @@ impl Session<'_> {
 
     fn caller_identity(&self) -> Reply {
         let account = &self.caller.account;
-        let arn = format!("arn:{}:iam::{account}:root", crate::address::partition(&self.caller.region));
-        Reply::new().text("Arn", arn).text("UserId", account).text("Account", account)
+        let arn = format!(
+            "arn:{}:iam::{account}:root",
+            crate::address::partition(&self.caller.region)
+        );
+        Reply::new()
+            .text("Arn", arn)
+            .text("UserId", account)
+            .text("Account", account)
     }
 }
 

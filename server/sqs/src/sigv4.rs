@@ -60,7 +60,10 @@ impl Credential {
     }
 
     fn scope(&self) -> String {
-        format!("{}/{}/{}/aws4_request", self.date, self.region, self.service)
+        format!(
+            "{}/{}/{}/aws4_request",
+            self.date, self.region, self.service
+        )
     }
 }
 
@@ -71,7 +74,9 @@ impl Signature {
         if let Some(header) = parts.headers.get("authorization") {
             let header = header.to_str().map_err(|_| incomplete())?;
             let fields = header.strip_prefix(ALGORITHM).ok_or_else(incomplete)?;
-            return Self::in_header(parts, fields).map(Some).ok_or_else(incomplete);
+            return Self::in_header(parts, fields)
+                .map(Some)
+                .ok_or_else(incomplete);
         }
         let pairs = query_pairs(parts)?;
         if !pairs.iter().any(|(name, _)| name == "X-Amz-Signature") {
@@ -96,7 +101,12 @@ impl Signature {
     }
 
     fn in_query(pairs: &[(String, String)]) -> Option<Self> {
-        let field = |name: &str| pairs.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let field = |name: &str| {
+            pairs
+                .iter()
+                .find(|(n, _)| n == name)
+                .map(|(_, value)| value.as_str())
+        };
         (field("X-Amz-Algorithm")? == ALGORITHM).then_some(())?;
         Some(Self {
             credential: Credential::parse(field("X-Amz-Credential")?)?,
@@ -108,11 +118,21 @@ impl Signature {
     }
 
     /// Whether `secret` signed exactly this request, not too long ago.
-    pub fn verify(&self, parts: &Parts, body: &Bytes, secret: &str, now_secs: u64) -> Result<(), Error> {
+    pub fn verify(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+        secret: &str,
+        now_secs: u64,
+    ) -> Result<(), Error> {
         self.in_time(now_secs)?;
         let expected = self.signature_by(parts, body, secret)?;
         let matches: bool = expected.as_bytes().ct_eq(self.signature.as_bytes()).into();
-        if matches { Ok(()) } else { Err(Error::of(Kind::SignatureDoesNotMatch)) }
+        if matches {
+            Ok(())
+        } else {
+            Err(Error::of(Kind::SignatureDoesNotMatch))
+        }
     }
 
     fn in_time(&self, now: u64) -> Result<(), Error> {
@@ -138,8 +158,15 @@ impl Signature {
         let scope = self.credential.scope();
         let digest = hex(&Sha256::digest(request));
         let to_sign = format!("{ALGORITHM}\n{}\n{scope}\n{digest}", self.timestamp);
-        let mut key = mac(format!("AWS4{secret}").as_bytes(), self.credential.date.as_bytes());
-        for part in [&self.credential.region, &self.credential.service, "aws4_request"] {
+        let mut key = mac(
+            format!("AWS4{secret}").as_bytes(),
+            self.credential.date.as_bytes(),
+        );
+        for part in [
+            &self.credential.region,
+            &self.credential.service,
+            "aws4_request",
+        ] {
             key = mac(&key, part.as_bytes());
         }
         Ok(hex(&mac(&key, to_sign.as_bytes())))
@@ -157,7 +184,12 @@ impl Signature {
         for name in &self.signed_headers {
             let _ = writeln!(out, "{name}:{}", header_value(parts, name)?);
         }
-        let _ = write!(out, "\n{}\n{}", self.signed_headers.join(";"), payload_hash(parts, body)?);
+        let _ = write!(
+            out,
+            "\n{}\n{}",
+            self.signed_headers.join(";"),
+            payload_hash(parts, body)?
+        );
         Ok(out)
     }
 }
@@ -179,7 +211,9 @@ fn header_names(list: &str) -> Option<Vec<String>> {
 fn header_value(parts: &Parts, name: &str) -> Result<String, Error> {
     let mut values = Vec::new();
     for value in parts.headers.get_all(name) {
-        let text = value.to_str().map_err(|_| Error::of(Kind::SignatureDoesNotMatch))?;
+        let text = value
+            .to_str()
+            .map_err(|_| Error::of(Kind::SignatureDoesNotMatch))?;
         values.push(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
     }
     if values.is_empty() && name == "host" {
@@ -191,23 +225,31 @@ fn header_value(parts: &Parts, name: &str) -> Result<String, Error> {
 
 fn payload_hash(parts: &Parts, body: &Bytes) -> Result<String, Error> {
     let actual = hex(&Sha256::digest(body));
-    let claimed = parts.headers.get("x-amz-content-sha256").map(|v| v.as_bytes());
+    let claimed = parts
+        .headers
+        .get("x-amz-content-sha256")
+        .map(|v| v.as_bytes());
     match claimed {
         Some(claimed) if claimed == b"UNSIGNED-PAYLOAD" || claimed.starts_with(b"STREAMING-") => {
             let text = "Requests whose body is not signed as a whole are not accepted.";
             Err(Error::new(Kind::IncompleteSignature, text))
         }
-        Some(claimed) if claimed != actual.as_bytes() => Err(Error::of(Kind::SignatureDoesNotMatch)),
+        Some(claimed) if claimed != actual.as_bytes() => {
+            Err(Error::of(Kind::SignatureDoesNotMatch))
+        }
         _ => Ok(actual),
     }
 }
 
 fn query_pairs(parts: &Parts) -> Result<Vec<(String, String)>, Error> {
     let query = parts.uri.query().unwrap_or_default();
-    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((unescape(name.as_bytes())?, unescape(value.as_bytes())?))
-    });
+    let pairs = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((unescape(name.as_bytes())?, unescape(value.as_bytes())?))
+        });
     pairs.collect()
 }
 
@@ -216,14 +258,20 @@ fn escape(text: &str, path: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte))
+            }
             b'/' if path => out.push('/'),
             _ => {
                 let _ = write!(out, "%{byte:02X}");
             }
         }
     }
-    if out.is_empty() && path { "/".into() } else { out }
+    if out.is_empty() && path {
+        "/".into()
+    } else {
+        out
+    }
 }
 
 /// Seconds since the epoch of `20150830T123600Z`.
@@ -232,14 +280,27 @@ fn epoch_secs(timestamp: &str) -> Option<u64> {
     let (date, time) = well_formed.then(|| timestamp.split_at(8))?;
     let time = time.strip_prefix('T')?.strip_suffix('Z')?;
     let number = |text: &str, at: std::ops::Range<usize>| text.get(at)?.parse::<u64>().ok();
-    let (year, month, day) = (number(date, 0..4)?, number(date, 4..6)?, number(date, 6..8)?);
-    let (hour, minute, second) = (number(time, 0..2)?, number(time, 2..4)?, number(time, 4..6)?);
-    let valid = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let (year, month, day) = (
+        number(date, 0..4)?,
+        number(date, 4..6)?,
+        number(date, 6..8)?,
+    );
+    let (hour, minute, second) = (
+        number(time, 0..2)?,
+        number(time, 2..4)?,
+        number(time, 4..6)?,
+    );
+    let valid =
+        (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
     if !valid || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
     // Days in the proleptic Gregorian calendar, with the year starting in March.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (y, m) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
     Some((days - 719_468) * 86_400 + hour * 3600 + minute * 60 + second)
 }
@@ -254,12 +315,24 @@ mod tests {
     const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     const NOW: u64 = 1_440_938_160;
 
-    fn signed(method: &str, uri: &str, headers: &[(&str, &str)], names: &str, signature: &str) -> Parts {
+    fn signed(
+        method: &str,
+        uri: &str,
+        headers: &[(&str, &str)],
+        names: &str,
+        signature: &str,
+    ) -> Parts {
         let credential = "AKIDEXAMPLE/20150830/us-east-1/service/aws4_request";
-        let authorization =
-            format!("{ALGORITHM} Credential={credential}, SignedHeaders={names}, Signature={signature}");
-        let mut builder = Request::builder().method(method).uri(uri).header("host", "example.amazonaws.com");
-        builder = builder.header("x-amz-date", "20150830T123600Z").header("authorization", authorization);
+        let authorization = format!(
+            "{ALGORITHM} Credential={credential}, SignedHeaders={names}, Signature={signature}"
+        );
+        let mut builder = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header("host", "example.amazonaws.com");
+        builder = builder
+            .header("x-amz-date", "20150830T123600Z")
+            .header("authorization", authorization);
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
@@ -268,7 +341,9 @@ mod tests {
 
     fn verify(parts: &Parts, body: &'static [u8], secret: &str, now: u64) -> Result<(), Kind> {
         let signature = Signature::find(parts).map_err(|e| e.kind)?.unwrap();
-        signature.verify(parts, &Bytes::from_static(body), secret, now).map_err(|e| e.kind)
+        signature
+            .verify(parts, &Bytes::from_static(body), secret, now)
+            .map_err(|e| e.kind)
     }
 
     const VANILLA: &str = "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31";
@@ -279,26 +354,50 @@ mod tests {
         let vanilla = signed("GET", "/", &[], "host;x-amz-date", VANILLA);
         assert_eq!(verify(&vanilla, b"", SECRET, NOW), Ok(()));
         let ordered = "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500";
-        let ordered = signed("GET", "/?Param2=value2&Param1=value1", &[], "host;x-amz-date", ordered);
+        let ordered = signed(
+            "GET",
+            "/?Param2=value2&Param1=value1",
+            &[],
+            "host;x-amz-date",
+            ordered,
+        );
         assert_eq!(verify(&ordered, b"", SECRET, NOW), Ok(()));
         let form = "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a";
         let kind = [("content-type", "application/x-www-form-urlencoded")];
         let form = signed("POST", "/", &kind, "content-type;host;x-amz-date", form);
         assert_eq!(verify(&form, b"Param1=value1", SECRET, NOW), Ok(()));
-        assert_eq!(verify(&form, b"Param1=value2", SECRET, NOW), Err(Kind::SignatureDoesNotMatch));
+        assert_eq!(
+            verify(&form, b"Param1=value2", SECRET, NOW),
+            Err(Kind::SignatureDoesNotMatch)
+        );
     }
 
     #[test]
     fn each_way_to_fail_has_its_own_name() {
         let vanilla = signed("GET", "/", &[], "host;x-amz-date", VANILLA);
-        assert_eq!(verify(&vanilla, b"", "another", NOW), Err(Kind::SignatureDoesNotMatch));
-        assert_eq!(verify(&vanilla, b"", SECRET, NOW + 901), Err(Kind::RequestExpired));
-        assert_eq!(verify(&vanilla, b"", SECRET, NOW - 901), Err(Kind::RequestExpired));
+        assert_eq!(
+            verify(&vanilla, b"", "another", NOW),
+            Err(Kind::SignatureDoesNotMatch)
+        );
+        assert_eq!(
+            verify(&vanilla, b"", SECRET, NOW + 901),
+            Err(Kind::RequestExpired)
+        );
+        assert_eq!(
+            verify(&vanilla, b"", SECRET, NOW - 901),
+            Err(Kind::RequestExpired)
+        );
         let unsigned = [("x-amz-content-sha256", "UNSIGNED-PAYLOAD")];
         let unsigned = signed("GET", "/", &unsigned, "host;x-amz-date", VANILLA);
-        assert_eq!(verify(&unsigned, b"", SECRET, NOW), Err(Kind::IncompleteSignature));
+        assert_eq!(
+            verify(&unsigned, b"", SECRET, NOW),
+            Err(Kind::IncompleteSignature)
+        );
         let no_host = signed("GET", "/", &[], "x-amz-date", VANILLA);
-        assert_eq!(verify(&no_host, b"", SECRET, NOW), Err(Kind::IncompleteSignature));
+        assert_eq!(
+            verify(&no_host, b"", SECRET, NOW),
+            Err(Kind::IncompleteSignature)
+        );
     }
 
     #[test]
@@ -306,7 +405,13 @@ mod tests {
         assert_eq!(epoch_secs("20150830T123600Z"), Some(NOW));
         assert_eq!(epoch_secs("19700101T000000Z"), Some(0));
         assert_eq!(epoch_secs("20240229T235959Z"), Some(1_709_251_199));
-        for bad in ["", "20151330T123600Z", "2015-08-30T12:36Z", "20150830t123600Z", "äää0830T123600Z"] {
+        for bad in [
+            "",
+            "20151330T123600Z",
+            "2015-08-30T12:36Z",
+            "20150830t123600Z",
+            "äää0830T123600Z",
+        ] {
             assert_eq!(epoch_secs(bad), None, "{bad}");
         }
     }

@@ -34,11 +34,25 @@ pub(crate) fn check_tags(tags: &BTreeMap<String, String>, queue: &str) -> Result
 impl Session<'_> {
     pub(crate) fn list_queue_tags(&self, url: &QueueUrl) -> Result<Reply, Error> {
         let tags = Block::of(&self.queue(url)?.settings).tags;
-        let entries = tags.into_iter().map(|(key, value)| (key, Value::Text(value))).collect();
-        Ok(Reply::new().named("Tags", "Tag", Value::Map { key: "Key", entries }))
+        let entries = tags
+            .into_iter()
+            .map(|(key, value)| (key, Value::Text(value)))
+            .collect();
+        Ok(Reply::new().named(
+            "Tags",
+            "Tag",
+            Value::Map {
+                key: "Key",
+                entries,
+            },
+        ))
     }
 
-    pub(crate) async fn tag_queue(&self, url: &QueueUrl, tags: BTreeMap<String, String>) -> Result<Reply, Error> {
+    pub(crate) async fn tag_queue(
+        &self,
+        url: &QueueUrl,
+        tags: BTreeMap<String, String>,
+    ) -> Result<Reply, Error> {
         let tagged = self.edit(url, |_, draft| {
             draft.block.tags.extend(tags);
             check_tags(&draft.block.tags, draft.name)
@@ -46,7 +60,11 @@ impl Session<'_> {
         tagged.await
     }
 
-    pub(crate) async fn untag_queue(&self, url: &QueueUrl, keys: &[String]) -> Result<Reply, Error> {
+    pub(crate) async fn untag_queue(
+        &self,
+        url: &QueueUrl,
+        keys: &[String],
+    ) -> Result<Reply, Error> {
         let untagged = self.edit(url, |_, draft| {
             draft.block.tags.retain(|key, _| !keys.contains(key));
             Ok(())
@@ -64,8 +82,15 @@ mod tests {
         let tags = |n: usize| (0..n).map(|i| (i.to_string(), String::new())).collect();
         assert!(check_tags(&tags(50), "q").is_ok());
         assert!(check_tags(&tags(51), "q").is_err());
-        for (key, value) in [("", "v"), (&*"k".repeat(129), "v"), ("k", &*"v".repeat(257)), ("AWS:k", "v")] {
-            assert!(check_tags(&BTreeMap::from([(key.to_owned(), value.to_owned())]), "q").is_err());
+        for (key, value) in [
+            ("", "v"),
+            (&*"k".repeat(129), "v"),
+            ("k", &*"v".repeat(257)),
+            ("AWS:k", "v"),
+        ] {
+            assert!(
+                check_tags(&BTreeMap::from([(key.to_owned(), value.to_owned())]), "q").is_err()
+            );
         }
     }
 }

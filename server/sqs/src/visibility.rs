@@ -13,7 +13,10 @@ const MAX_SECS: u64 = 43_200;
 /// How long a message is to be hidden: within SQS's range and the tenant's cap.
 pub(crate) fn timeout(secs: i64, cap: Millis) -> Result<Millis, Error> {
     let most = MAX_SECS.min(cap.as_secs());
-    let span = u64::try_from(secs).ok().filter(|s| *s <= most).map(Millis::from_secs);
+    let span = u64::try_from(secs)
+        .ok()
+        .filter(|s| *s <= most)
+        .map(Millis::from_secs);
     span.ok_or_else(|| {
         let reason = format!("Must be >= 0 and <= {most}, if provided.");
         Error::invalid(secs, "VisibilityTimeout", &reason)
@@ -21,9 +24,16 @@ pub(crate) fn timeout(secs: i64, cap: Millis) -> Result<Millis, Error> {
 }
 
 impl Session<'_> {
-    pub(crate) async fn change_visibility(&self, url: &QueueUrl, handle: &str, secs: i64) -> Result<Reply, Error> {
+    pub(crate) async fn change_visibility(
+        &self,
+        url: &QueueUrl,
+        handle: &str,
+        secs: i64,
+    ) -> Result<Reply, Error> {
         let outcome = self.change_all(url, &[(handle, secs)]).await?.pop();
-        outcome.unwrap_or_else(|| Ok(Reply::new())).map(|_| Reply::done())
+        outcome
+            .unwrap_or_else(|| Ok(Reply::new()))
+            .map(|_| Reply::done())
     }
 
     pub(crate) async fn change_visibility_batch(
@@ -31,14 +41,27 @@ impl Session<'_> {
         url: &QueueUrl,
         entries: Vec<VisibilityEntry>,
     ) -> Result<Reply, Error> {
-        batch::check_ids(entries.iter().map(|e| e.id.as_str()), "ChangeMessageVisibilityBatchRequestEntry")?;
-        let changes: Vec<_> = entries.iter().map(|e| (e.handle.as_str(), e.timeout)).collect();
+        batch::check_ids(
+            entries.iter().map(|e| e.id.as_str()),
+            "ChangeMessageVisibilityBatchRequestEntry",
+        )?;
+        let changes: Vec<_> = entries
+            .iter()
+            .map(|e| (e.handle.as_str(), e.timeout))
+            .collect();
         let outcomes = self.change_all(url, &changes).await?;
         let ids = entries.iter().map(|e| e.id.clone());
-        Ok(batch::reply("ChangeMessageVisibilityBatchResultEntry", ids.zip(outcomes)))
+        Ok(batch::reply(
+            "ChangeMessageVisibilityBatchResultEntry",
+            ids.zip(outcomes),
+        ))
     }
 
-    async fn change_all(&self, url: &QueueUrl, changes: &[(&str, i64)]) -> Result<Vec<Result<Reply, Error>>, Error> {
+    async fn change_all(
+        &self,
+        url: &QueueUrl,
+        changes: &[(&str, i64)],
+    ) -> Result<Vec<Result<Reply, Error>>, Error> {
         let queue = self.queue(url)?;
         let fifo = queue.settings.groups.is_some();
         let (key, tenant) = (self.shared.node.handle_key(), self.caller.tenant.id);
@@ -49,20 +72,29 @@ impl Session<'_> {
         });
         let opened: Vec<Result<_, Error>> = opened.collect();
         let changed = self.run(Room::Settlement, |tx| {
-            let outcomes = opened.into_iter().zip(changes).map(|(opened, (handle, _))| {
-                let (claim, span) = opened?;
-                let settle = if span == Millis::ZERO { Settle::Release(span) } else { Settle::Lease(span) };
-                let stale = if fifo { Stale::Refuse } else { Stale::Accept };
-                match tx.settle(claim, settle, stale) {
-                    Ok(()) => Ok(Reply::new()),
-                    // The real service takes a standard queue's handle for as long as the message is there.
-                    Err(EngineError::NotLeased | EngineError::LeaseLost) if !fifo => Ok(Reply::new()),
-                    Err(EngineError::NotFound | EngineError::NotLeased | EngineError::LeaseLost) => {
-                        Err(receipt::gone(handle))
+            let outcomes = opened
+                .into_iter()
+                .zip(changes)
+                .map(|(opened, (handle, _))| {
+                    let (claim, span) = opened?;
+                    let settle = if span == Millis::ZERO {
+                        Settle::Release(span)
+                    } else {
+                        Settle::Lease(span)
+                    };
+                    let stale = if fifo { Stale::Refuse } else { Stale::Accept };
+                    match tx.settle(claim, settle, stale) {
+                        Ok(()) => Ok(Reply::new()),
+                        // The real service takes a standard queue's handle for as long as the message is there.
+                        Err(EngineError::NotLeased | EngineError::LeaseLost) if !fifo => {
+                            Ok(Reply::new())
+                        }
+                        Err(
+                            EngineError::NotFound | EngineError::NotLeased | EngineError::LeaseLost,
+                        ) => Err(receipt::gone(handle)),
+                        Err(other) => Err(other.into()),
                     }
-                    Err(other) => Err(other.into()),
-                }
-            });
+                });
             Ok(outcomes.collect())
         });
         changed.await
@@ -76,9 +108,19 @@ mod tests {
     #[test]
     fn timeouts_are_within_the_range_and_the_cap() {
         assert_eq!(timeout(0, Millis::NEVER), Ok(Millis::ZERO));
-        assert_eq!(timeout(43_200, Millis::NEVER), Ok(Millis::from_secs(43_200)));
-        for (secs, cap) in [(-1, Millis::NEVER), (43_201, Millis::NEVER), (3601, Millis::from_secs(3600))] {
-            assert_eq!(timeout(secs, cap).unwrap_err().row().code, "InvalidParameterValue");
+        assert_eq!(
+            timeout(43_200, Millis::NEVER),
+            Ok(Millis::from_secs(43_200))
+        );
+        for (secs, cap) in [
+            (-1, Millis::NEVER),
+            (43_201, Millis::NEVER),
+            (3601, Millis::from_secs(3600)),
+        ] {
+            assert_eq!(
+                timeout(secs, cap).unwrap_err().row().code,
+                "InvalidParameterValue"
+            );
         }
     }
 }

@@ -53,7 +53,10 @@ impl Movers {
 
 async fn drive(shared: Arc<Shared>, tenant: Tenant, key: String) {
     while !shared.node.draining() {
-        let step = shared.node.run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key)).await;
+        let step = shared
+            .node
+            .run(&tenant, Room::Settlement, |tx| step(tx, tenant.id, &key))
+            .await;
         let pause = match step {
             Ok(Ok(Next::Done)) => break,
             Ok(Ok(Next::After(pause))) => pause,
@@ -76,7 +79,9 @@ enum Next {
 
 /// One step: moves some messages and writes down that it did, in one transaction.
 fn step(tx: &mut Tx<'_>, tenant: TenantId, key: &str) -> Result<Next, Error> {
-    let stored = tx.document(tenant, key).and_then(|document| Task::decode(&document));
+    let stored = tx
+        .document(tenant, key)
+        .and_then(|document| Task::decode(&document));
     let Some(mut task) = stored.filter(|task| task.status == Status::Running) else {
         return Ok(Next::Done);
     };
@@ -109,7 +114,10 @@ fn pace(rate: Option<u64>) -> (usize, Duration) {
         None => (STEP, Duration::ZERO),
         Some(rate) => {
             let batch = (rate / STEPS_A_SECOND).max(1);
-            (batch as usize, Duration::from_millis(batch * 1000 / rate.max(1)))
+            (
+                batch as usize,
+                Duration::from_millis(batch * 1000 / rate.max(1)),
+            )
         }
     }
 }
@@ -125,7 +133,9 @@ enum Moved {
 fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: usize) -> Moved {
     let mut refusal = None;
     let moved = tx.move_ready(QueueId(task.source_queue), batch, &mut |tx, message| {
-        let target = target(tx, tenant, task, message).map_err(|reason| refusal = Some(reason)).ok()?;
+        let target = target(tx, tenant, task, message)
+            .map_err(|reason| refusal = Some(reason))
+            .ok()?;
         Some((target, ids::random()))
     });
     match (moved, refusal) {
@@ -139,8 +149,16 @@ fn move_some(tx: &mut Tx<'_>, tenant: TenantId, task: &Task, batch: usize) -> Mo
 }
 
 /// Where a message goes: to the task's destination, or back to where it died.
-fn target(tx: &Tx<'_>, tenant: TenantId, task: &Task, message: &Movable) -> Result<QueueId, &'static str> {
-    let source = message.overlay.as_ref().and_then(|overlay| overlay.dead_letter_source.as_deref());
+fn target(
+    tx: &Tx<'_>,
+    tenant: TenantId,
+    task: &Task,
+    message: &Movable,
+) -> Result<QueueId, &'static str> {
+    let source = message
+        .overlay
+        .as_ref()
+        .and_then(|overlay| overlay.dead_letter_source.as_deref());
     let arn = task.destination.as_deref().or(source).ok_or(NO_SOURCE)?;
     let name = Arn::parse(arn).ok_or(NO_SOURCE)?.name;
     tx.find_queue(tenant, &name).ok_or(NO_QUEUE)

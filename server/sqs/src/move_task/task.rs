@@ -56,7 +56,12 @@ pub(super) struct Task {
 impl Task {
     /// The document's key: a queue's tasks sort the newest first.
     pub fn key(&self) -> String {
-        format!("{}{:016x}-{}", queue_prefix(self.source_queue), u64::MAX - self.started, self.id)
+        format!(
+            "{}{:016x}-{}",
+            queue_prefix(self.source_queue),
+            u64::MAX - self.started,
+            self.id
+        )
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -120,7 +125,10 @@ pub(super) fn running(tx: &Tx<'_>, tenant: TenantId) -> Vec<(Arc<str>, Task)> {
 }
 
 fn read(documents: Vec<(Arc<str>, Arc<[u8]>)>) -> Vec<(Arc<str>, Task)> {
-    documents.into_iter().filter_map(|(key, document)| Some((key, Task::decode(&document)?))).collect()
+    documents
+        .into_iter()
+        .filter_map(|(key, document)| Some((key, Task::decode(&document)?)))
+        .collect()
 }
 
 /// Forgets the tasks of a queue that is deleted.
@@ -169,7 +177,11 @@ mod tests {
     fn only_a_running_task_shows_its_handle() {
         let mut task = task(1);
         let shows = |task: &Task, name: &str| task.shown().fields.iter().any(|f| f.json == name);
-        assert!(shows(&task, "TaskHandle") && !shows(&task, "DestinationArn") && !shows(&task, "FailureReason"));
+        assert!(
+            shows(&task, "TaskHandle")
+                && !shows(&task, "DestinationArn")
+                && !shows(&task, "FailureReason")
+        );
         task.fail("AWS.SimpleQueueService.NonExistentQueue");
         assert!(!shows(&task, "TaskHandle") && shows(&task, "FailureReason"));
         assert_eq!(Task::decode(&task.encode()), Some(task));

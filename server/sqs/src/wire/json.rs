@@ -2,15 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
+use super::action::Action;
 use super::params::Params;
 use super::reply::{QueryJson, Reply};
-use super::request::Action;
 use super::unknown_action;
 use crate::errors::Error;
 
 /// The action that `X-Amz-Target` names.
 pub fn action(target: &[u8]) -> Result<&'static Action, Error> {
-    let name = std::str::from_utf8(target).ok().and_then(|t| t.strip_prefix("AmazonSQS.")).unwrap_or_default();
+    let name = std::str::from_utf8(target)
+        .ok()
+        .and_then(|t| t.strip_prefix("AmazonSQS."))
+        .unwrap_or_default();
     Action::named(name).ok_or_else(|| unknown_action(name))
 }
 
@@ -19,8 +22,8 @@ pub fn params(body: &[u8]) -> Result<Params, Error> {
     if body.is_empty() {
         return Ok(Params::default());
     }
-    let object: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|_| Error::serialization("The body is not a JSON object."))?;
+    let object: Map<String, Value> = serde_json::from_slice(body)
+        .map_err(|_| Error::serialization("The body is not a JSON object."))?;
     Ok(Params(object))
 }
 
@@ -42,7 +45,11 @@ pub fn query_body(action: &str, outcome: &Result<Reply, Error>, request_id: &str
     match outcome {
         Ok(reply) => {
             let result = serde_json::to_string(&QueryJson(reply)).unwrap_or_default();
-            let result = if reply.empty { String::new() } else { format!("\"{action}Result\":{result},") };
+            let result = if reply.empty {
+                String::new()
+            } else {
+                format!("\"{action}Result\":{result},")
+            };
             let metadata = format!("\"ResponseMetadata\":{{\"RequestId\":\"{request_id}\"}}");
             format!("{{\"{action}Response\":{{{result}{metadata}}}}}")
         }

@@ -5,6 +5,7 @@
 
 #![warn(clippy::indexing_slicing)]
 
+mod action;
 mod json;
 mod params;
 mod query;
@@ -18,10 +19,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, header};
 
+pub use action::Action;
 pub use params::AttributeValue;
 pub use query::{parse_form, unescape};
 pub use reply::{Reply, Value};
-pub use request::{Action, DeleteEntry, Outgoing, Page, QueueUrl, Receive, Request, SendEntry, VisibilityEntry};
+pub use request::{
+    DeleteEntry, Outgoing, Page, QueueUrl, Receive, Request, SendEntry, VisibilityEntry,
+};
 
 use crate::errors::{Error, Kind};
 
@@ -104,8 +108,11 @@ impl Envelope {
         parameters.extend(parse_form(body)?);
         let credential = parameters.remove("X-Amz-Credential");
         self.credential = credential.or_else(|| parameters.remove("AWSAccessKeyId"));
-        let name = parameters.remove("Action").ok_or(Error::of(Kind::UnknownOperation))?;
-        let action = Action::named(&name).filter(|action| !(action.of_account && self.at_queue.is_some()));
+        let name = parameters
+            .remove("Action")
+            .ok_or(Error::of(Kind::UnknownOperation))?;
+        let action =
+            Action::named(&name).filter(|action| !(action.of_account && self.at_queue.is_some()));
         let action = action.ok_or_else(|| unknown_action(&name))?;
         Ok(Content::Query(action, parameters))
     }
@@ -119,7 +126,9 @@ impl Envelope {
     pub fn request(self) -> Result<Request, Error> {
         let (action, mut params) = match self.content? {
             Content::Json(action, body) => (action, json::params(&body)?),
-            Content::Query(action, parameters) => (action, query::lower(parameters, action.fields)?),
+            Content::Query(action, parameters) => {
+                (action, query::lower(parameters, action.fields)?)
+            }
         };
         if let Some(queue) = self.at_queue {
             params.default_text("QueueUrl", queue);
@@ -130,24 +139,44 @@ impl Envelope {
 
 fn presigned_credential(parts: &Parts) -> Option<String> {
     let query = parts.uri.query().filter(|q| q.len() <= MAX_URL_QUERY)?;
-    parse_form(query.as_bytes()).ok()?.remove("X-Amz-Credential")
+    parse_form(query.as_bytes())
+        .ok()?
+        .remove("X-Amz-Credential")
 }
 
 /// A queue's address is the path of its URL: an account and a name.
 fn queue_in_path(path: &str) -> Option<String> {
-    let is_queue = path.split('/').filter(|segment| !segment.is_empty()).count() >= 2;
+    let is_queue = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .count()
+        >= 2;
     is_queue.then(|| path.to_owned())
 }
 
 fn accepts_json(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    accept.split(',').any(|kind| kind.split(';').next().is_some_and(|k| k.trim() == "application/json"))
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    accept.split(',').any(|kind| {
+        kind.split(';')
+            .next()
+            .is_some_and(|k| k.trim() == "application/json")
+    })
 }
 
 fn unknown_action(name: &str) -> Error {
     // What is echoed is the client's own and so bounded.
-    let shown: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).take(64).collect();
-    Error::new(Kind::InvalidAction, format!("The action {shown} is not valid for this endpoint."))
+    let shown: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric())
+        .take(64)
+        .collect();
+    Error::new(
+        Kind::InvalidAction,
+        format!("The action {shown} is not valid for this endpoint."),
+    )
 }
 
 /// The HTTP answer to a request of that protocol and action.
@@ -158,9 +187,17 @@ pub fn respond(
     request_id: &str,
 ) -> Response<Bytes> {
     let action = action.unwrap_or_default();
-    let namespace = if action == "GetCallerIdentity" { xml::STS } else { xml::SQS };
-    let status = outcome.as_ref().map_or_else(|error| error.row().status, |_| 200);
-    let unknown = outcome.as_ref().is_err_and(|error| error.kind == Kind::UnknownOperation);
+    let namespace = if action == "GetCallerIdentity" {
+        xml::STS
+    } else {
+        xml::SQS
+    };
+    let status = outcome
+        .as_ref()
+        .map_or_else(|error| error.row().status, |_| 200);
+    let unknown = outcome
+        .as_ref()
+        .is_err_and(|error| error.kind == Kind::UnknownOperation);
     let mut response = Response::builder()
         .status(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         .header("x-amzn-requestid", request_id);
@@ -170,7 +207,10 @@ pub fn respond(
             if let Err(error) = &outcome {
                 // SDKs that knew the Query protocol map errors by this header, and some crash without it.
                 let row = error.row();
-                response = response.header("x-amzn-query-error", format!("{};{}", row.code, row.fault.query()));
+                response = response.header(
+                    "x-amzn-query-error",
+                    format!("{};{}", row.code, row.fault.query()),
+                );
             }
             json::body(&outcome)
         }
@@ -205,7 +245,12 @@ mod tests {
         (parts, Bytes::copy_from_slice(body))
     }
 
-    fn decoded(method: Method, uri: &str, headers: &[(&str, &str)], body: &[u8]) -> (Protocol, Result<Request, Error>) {
+    fn decoded(
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (Protocol, Result<Request, Error>) {
         let (parts, body) = request(method, uri, headers, body);
         decode(&parts, &body)
     }
@@ -235,24 +280,48 @@ mod tests {
     #[test]
     fn the_path_is_the_queue_of_a_request_that_names_none() {
         let (_, request) = decoded(Method::GET, "/000000000001/q?Action=PurgeQueue", &[], b"");
-        assert_eq!(request.unwrap(), Request::PurgeQueue { queue: QueueUrl("/000000000001/q".into()) });
-        let (_, request) = decoded(Method::GET, "/000000000001/q?Action=PurgeQueue&QueueUrl=other", &[], b"");
-        assert_eq!(request.unwrap(), Request::PurgeQueue { queue: QueueUrl("other".into()) });
+        assert_eq!(
+            request.unwrap(),
+            Request::PurgeQueue {
+                queue: QueueUrl("/000000000001/q".into())
+            }
+        );
+        let (_, request) = decoded(
+            Method::GET,
+            "/000000000001/q?Action=PurgeQueue&QueueUrl=other",
+            &[],
+            b"",
+        );
+        assert_eq!(
+            request.unwrap(),
+            Request::PurgeQueue {
+                queue: QueueUrl("other".into())
+            }
+        );
     }
 
     #[test]
     fn a_queues_address_serves_no_actions_of_the_account() {
         for action in ["CreateQueue", "ListQueues", "FooBar"] {
-            let (_, request) = decoded(Method::GET, &format!("/000000000001/q?Action={action}"), &[], b"");
+            let (_, request) = decoded(
+                Method::GET,
+                &format!("/000000000001/q?Action={action}"),
+                &[],
+                b"",
+            );
             let error = request.unwrap_err();
             assert_eq!(error.kind, Kind::InvalidAction);
-            assert_eq!(error.text(), format!("The action {action} is not valid for this endpoint."));
+            assert_eq!(
+                error.text(),
+                format!("The action {action} is not valid for this endpoint.")
+            );
         }
     }
 
     #[test]
     fn a_get_without_an_action_is_an_unknown_operation_in_xml() {
-        let (protocol, request) = decoded(Method::GET, "/1/q", &[("accept", "application/json")], b"");
+        let (protocol, request) =
+            decoded(Method::GET, "/1/q", &[("accept", "application/json")], b"");
         let response = respond(protocol, None, Err(request.unwrap_err()), "id");
         assert_eq!(response.status(), 404);
         assert!(response.body().starts_with(b"<UnknownOperationException"));
@@ -262,19 +331,34 @@ mod tests {
     fn an_empty_body_is_a_missing_parameter() {
         for (uri, headers, body) in [
             ("/1/q?Action=SendMessage", &[][..], &b""[..]),
-            ("/1/q", &[("x-amz-target", "AmazonSQS.SendMessage")], br#"{"MessageBody":""}"#),
+            (
+                "/1/q",
+                &[("x-amz-target", "AmazonSQS.SendMessage")],
+                br#"{"MessageBody":""}"#,
+            ),
         ] {
             let error = decoded(Method::POST, uri, headers, body).1.unwrap_err();
             assert_eq!(error.row().code, "MissingParameter");
-            assert_eq!(error.text(), "The request must contain the parameter MessageBody.");
+            assert_eq!(
+                error.text(),
+                "The request must contain the parameter MessageBody."
+            );
         }
     }
 
     #[test]
     fn a_json_error_says_its_query_name_in_a_header() {
-        let response = respond(Protocol::Json, Some("SendMessage"), Err(Error::of(Kind::QueueDoesNotExist)), "id");
+        let response = respond(
+            Protocol::Json,
+            Some("SendMessage"),
+            Err(Error::of(Kind::QueueDoesNotExist)),
+            "id",
+        );
         assert_eq!(response.status(), 400);
-        assert_eq!(response.headers()["x-amzn-query-error"], "AWS.SimpleQueueService.NonExistentQueue;Sender");
+        assert_eq!(
+            response.headers()["x-amzn-query-error"],
+            "AWS.SimpleQueueService.NonExistentQueue;Sender"
+        );
         assert_eq!(
             response.body().as_ref(),
             br#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"#
@@ -283,7 +367,11 @@ mod tests {
 
     #[test]
     fn a_query_that_accepts_json_gets_the_envelope_in_json() {
-        let reply = Reply::new().named("QueueUrls", "QueueUrl", Value::List(vec![Value::Text("u".into())]));
+        let reply = Reply::new().named(
+            "QueueUrls",
+            "QueueUrl",
+            Value::List(vec![Value::Text("u".into())]),
+        );
         let response = respond(Protocol::QueryJson, Some("ListQueues"), Ok(reply), "id");
         assert_eq!(
             response.body().as_ref(),

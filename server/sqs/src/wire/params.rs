@@ -48,7 +48,9 @@ impl Params {
     /// The whole number `name`, if it is there: a JSON number, or digits.
     pub fn integer(&mut self, name: &str) -> Result<Option<i64>, Error> {
         let not_a_number = |shown: &dyn std::fmt::Display| {
-            let reason = format!("Value {shown} for parameter {name} is invalid. Reason: Must be an integer.");
+            let reason = format!(
+                "Value {shown} for parameter {name} is invalid. Reason: Must be an integer."
+            );
             Error::new(Kind::InvalidParameterValue, reason)
         };
         match self.take(name) {
@@ -76,18 +78,26 @@ impl Params {
     }
 
     /// The message attributes `name`; empty if it is absent.
-    pub fn attribute_values(&mut self, name: &str) -> Result<BTreeMap<String, AttributeValue>, Error> {
+    pub fn attribute_values(
+        &mut self,
+        name: &str,
+    ) -> Result<BTreeMap<String, AttributeValue>, Error> {
         let Some(map) = self.map(name)? else {
             return Ok(BTreeMap::new());
         };
-        let entries = map.into_iter().map(|(key, value)| Ok((key, attribute_value(value, name)?)));
+        let entries = map
+            .into_iter()
+            .map(|(key, value)| Ok((key, attribute_value(value, name)?)));
         entries.collect()
     }
 
     /// The structures in the list `name`; empty if it is absent.
     pub fn entries(&mut self, name: &str) -> Result<Vec<Self>, Error> {
         let items = self.list(name)?;
-        items.into_iter().map(|item| object(item, name).map(Self)).collect()
+        items
+            .into_iter()
+            .map(|item| object(item, name).map(Self))
+            .collect()
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<Value>, Error> {
@@ -122,12 +132,15 @@ fn object(value: Value, name: &str) -> Result<Map<String, Value>, Error> {
 fn attribute_value(value: Value, name: &str) -> Result<AttributeValue, Error> {
     let mut fields = Params(object(value, name)?);
     let binary = fields.text("BinaryValue")?.map(|encoded| {
-        STANDARD.decode(encoded).map_err(|_| Error::serialization(format!("{name}: BinaryValue is not base64")))
+        STANDARD
+            .decode(encoded)
+            .map_err(|_| Error::serialization(format!("{name}: BinaryValue is not base64")))
     });
     Ok(AttributeValue {
         data_type: fields.text("DataType")?,
         string: fields.text("StringValue")?,
         binary: binary.transpose()?,
-        has_lists: !fields.list("StringListValues")?.is_empty() || !fields.list("BinaryListValues")?.is_empty(),
+        has_lists: !fields.list("StringListValues")?.is_empty()
+            || !fields.list("BinaryListValues")?.is_empty(),
     })
 }

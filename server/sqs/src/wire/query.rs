@@ -61,10 +61,16 @@ pub fn parse_form(form: &[u8]) -> Result<BTreeMap<String, String>, Error> {
         let name = unescape(halves.next().unwrap_or_default())?;
         let value = unescape(halves.next().unwrap_or_default())?;
         if parameters.len() >= MAX_PARAMETERS {
-            return Err(Error::new(Kind::MalformedQueryString, "The query string has too many parameters."));
+            return Err(Error::new(
+                Kind::MalformedQueryString,
+                "The query string has too many parameters.",
+            ));
         }
         if parameters.insert(name, value).is_some() {
-            return Err(Error::new(Kind::InvalidQueryParameter, "A parameter occurs more than once."));
+            return Err(Error::new(
+                Kind::InvalidQueryParameter,
+                "A parameter occurs more than once.",
+            ));
         }
     }
     Ok(parameters)
@@ -72,13 +78,21 @@ pub fn parse_form(form: &[u8]) -> Result<BTreeMap<String, String>, Error> {
 
 /// One percent-encoded piece, with `+` for a space.
 pub fn unescape(piece: &[u8]) -> Result<String, Error> {
-    let malformed = || Error::new(Kind::MalformedQueryString, "The query string contains a syntax error.");
+    let malformed = || {
+        Error::new(
+            Kind::MalformedQueryString,
+            "The query string contains a syntax error.",
+        )
+    };
     let mut out = Vec::with_capacity(piece.len());
     let mut rest = piece.iter();
     while let Some(byte) = rest.next() {
         out.push(match byte {
             b'+' => b' ',
-            b'%' => match (rest.next().and_then(|b| hex(*b)), rest.next().and_then(|b| hex(*b))) {
+            b'%' => match (
+                rest.next().and_then(|b| hex(*b)),
+                rest.next().and_then(|b| hex(*b)),
+            ) {
                 (Some(high), Some(low)) => high << 4 | low,
                 _ => return Err(malformed()),
             },
@@ -89,7 +103,9 @@ pub fn unescape(piece: &[u8]) -> Result<String, Error> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|d| u8::try_from(d).ok())
 }
 
 /// The parameters of an action with these fields.
@@ -113,7 +129,10 @@ impl Tree {
         let mut node = self;
         for (depth, part) in name.split('.').enumerate() {
             if depth == MAX_PARTS {
-                return Err(Error::new(Kind::InvalidQueryParameter, "A parameter name is nested too deeply."));
+                return Err(Error::new(
+                    Kind::InvalidQueryParameter,
+                    "A parameter name is nested too deeply.",
+                ));
             }
             node = node.children.entry(part.to_owned()).or_default();
         }
@@ -122,7 +141,9 @@ impl Tree {
     }
 
     fn structure(&mut self, fields: &[Field]) -> Map<String, Value> {
-        let found = fields.iter().filter_map(|field| Some((field.name.to_owned(), self.field(field)?)));
+        let found = fields
+            .iter()
+            .filter_map(|field| Some((field.name.to_owned(), self.field(field)?)));
         found.collect()
     }
 
@@ -131,12 +152,21 @@ impl Tree {
             Shape::Scalar => self.children.remove(field.name)?.value.map(Value::String),
             Shape::List(tags) => {
                 let items = self.items(tags)?;
-                Some(Value::Array(items.into_iter().filter_map(|item| item.value.map(Value::String)).collect()))
+                Some(Value::Array(
+                    items
+                        .into_iter()
+                        .filter_map(|item| item.value.map(Value::String))
+                        .collect(),
+                ))
             }
             Shape::Map { tags, key } => {
                 let entries = self.items(tags)?.into_iter().filter_map(|mut item| {
                     let name = item.children.remove(*key)?.value?;
-                    let value = item.children.remove("Value").and_then(|v| v.value).unwrap_or_default();
+                    let value = item
+                        .children
+                        .remove("Value")
+                        .and_then(|v| v.value)
+                        .unwrap_or_default();
                     Some((name, Value::String(value)))
                 });
                 Some(Value::Object(entries.collect()))
@@ -144,14 +174,22 @@ impl Tree {
             Shape::StructMap { tag, fields } => {
                 let entries = self.items(&[tag])?.into_iter().filter_map(|mut item| {
                     let name = item.children.remove("Name")?.value?;
-                    let value = item.children.remove("Value").unwrap_or_default().structure(fields);
+                    let value = item
+                        .children
+                        .remove("Value")
+                        .unwrap_or_default()
+                        .structure(fields);
                     Some((name, Value::Object(value)))
                 });
                 Some(Value::Object(entries.collect()))
             }
             Shape::Structs { tag, fields } => {
                 let items = self.items(&[tag])?.into_iter();
-                Some(Value::Array(items.map(|mut item| Value::Object(item.structure(fields))).collect()))
+                Some(Value::Array(
+                    items
+                        .map(|mut item| Value::Object(item.structure(fields)))
+                        .collect(),
+                ))
             }
         }
     }
@@ -164,10 +202,16 @@ impl Tree {
             return Some(vec![list]);
         }
         if let Some(value) = list.value.take().filter(|v| !v.is_empty()) {
-            return Some(vec![Self { value: Some(value), children: BTreeMap::new() }]);
+            return Some(vec![Self {
+                value: Some(value),
+                children: BTreeMap::new(),
+            }]);
         }
-        let mut members: Vec<(u32, Self)> =
-            list.children.into_iter().filter_map(|(key, item)| Some((key.parse().ok()?, item))).collect();
+        let mut members: Vec<(u32, Self)> = list
+            .children
+            .into_iter()
+            .filter_map(|(key, item)| Some((key.parse().ok()?, item)))
+            .collect();
         members.sort_by_key(|(number, _)| *number);
         Some(members.into_iter().map(|(_, item)| item).collect())
     }
@@ -175,7 +219,7 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::Action;
+    use super::super::action::Action;
     use super::*;
     use crate::wire::{Outgoing, Request};
 
@@ -187,7 +231,9 @@ mod tests {
 
     #[test]
     fn numbered_members_keep_the_order_of_their_numbers() {
-        let names = (1..=11).map(|n| format!("&AttributeName.{n}=n{n}")).collect::<String>();
+        let names = (1..=11)
+            .map(|n| format!("&AttributeName.{n}=n{n}"))
+            .collect::<String>();
         let Request::GetQueueAttributes { names, .. } =
             decode(&format!("Action=GetQueueAttributes&QueueUrl=q{names}")).unwrap()
         else {
@@ -199,11 +245,17 @@ mod tests {
 
     #[test]
     fn maps_and_structures_are_read() {
-        let Request::SendMessage { message: Outgoing { attributes, body, .. }, .. } = decode(
+        let Request::SendMessage {
+            message: Outgoing {
+                attributes, body, ..
+            },
+            ..
+        } = decode(
             "Action=SendMessage&QueueUrl=q&MessageBody=a%0D%0A+b&MessageAttribute.1.Name=x.y\
              &MessageAttribute.1.Value.DataType=Number&MessageAttribute.1.Value.StringValue=7",
         )
-        .unwrap() else {
+        .unwrap()
+        else {
             panic!("another action")
         };
         assert_eq!(body, "a\r\n b");
@@ -213,9 +265,10 @@ mod tests {
 
     #[test]
     fn a_single_entry_may_go_without_its_number() {
-        let Request::SetQueueAttributes { attributes, .. } =
-            decode("Action=SetQueueAttributes&QueueUrl=q&Attribute.Name=DelaySeconds&Attribute.Value=3").unwrap()
-        else {
+        let Request::SetQueueAttributes { attributes, .. } = decode(
+            "Action=SetQueueAttributes&QueueUrl=q&Attribute.Name=DelaySeconds&Attribute.Value=3",
+        )
+        .unwrap() else {
             panic!("another action")
         };
         assert_eq!(attributes["DelaySeconds"], "3");
@@ -233,7 +286,14 @@ mod tests {
 
     #[test]
     fn broken_forms_are_refused() {
-        for form in ["a=%", "a=%4", "a=%zz", "a=%ff", "a=1&a=2", "a.b.c.d.e.f.g.h.i=1"] {
+        for form in [
+            "a=%",
+            "a=%4",
+            "a=%zz",
+            "a=%ff",
+            "a=1&a=2",
+            "a.b.c.d.e.f.g.h.i=1",
+        ] {
             let refused = parse_form(form.as_bytes()).and_then(|p| lower(p, &[]));
             assert!(refused.is_err(), "{form}");
         }

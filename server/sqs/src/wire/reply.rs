@@ -20,6 +20,8 @@ pub struct Field {
     pub xml: &'static str,
     /// Its value.
     pub value: Value,
+    /// Whether the service's model has it in every answer, even when it is empty.
+    pub required: bool,
 }
 
 /// What a field holds.
@@ -62,7 +64,10 @@ impl Reply {
 
     /// The answer of an action that has none.
     pub fn done() -> Self {
-        Self { fields: Vec::new(), empty: true }
+        Self {
+            fields: Vec::new(),
+            empty: true,
+        }
     }
 
     /// With a field that has the same name in both protocols.
@@ -72,7 +77,20 @@ impl Reply {
 
     /// With a field.
     pub fn named(mut self, json: &'static str, xml: &'static str, value: Value) -> Self {
-        self.fields.push(Field { json, xml, value });
+        self.fields.push(Field {
+            json,
+            xml,
+            value,
+            required: false,
+        });
+        self
+    }
+
+    /// With the last field shown even when it is empty.
+    pub fn required(mut self) -> Self {
+        if let Some(field) = self.fields.last_mut() {
+            field.required = true;
+        }
         self
     }
 
@@ -96,7 +114,9 @@ impl Reply {
 
     /// The fields that are shown.
     pub fn shown(&self) -> impl Iterator<Item = &Field> {
-        self.fields.iter().filter(|field| !field.value.is_empty())
+        self.fields
+            .iter()
+            .filter(|field| field.required || !field.value.is_empty())
     }
 }
 
@@ -118,7 +138,9 @@ impl Serialize for Value {
             Self::Number(number) => serializer.serialize_u64(*number),
             Self::Flag(flag) => serializer.serialize_bool(*flag),
             Self::List(items) => serializer.collect_seq(items),
-            Self::Map { entries, .. } => serializer.collect_map(entries.iter().map(|(k, v)| (k, v))),
+            Self::Map { entries, .. } => {
+                serializer.collect_map(entries.iter().map(|(k, v)| (k, v)))
+            }
             Self::Structure(reply) => reply.serialize(serializer),
         }
     }

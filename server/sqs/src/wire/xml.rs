@@ -22,7 +22,9 @@ pub fn reply(namespace: &str, action: &str, reply: &Reply, request_id: &str) -> 
             element(&mut out, &name, |out| structure(out, reply));
         }
     }
-    element(&mut out, "ResponseMetadata", |out| text_element(out, "RequestId", request_id));
+    element(&mut out, "ResponseMetadata", |out| {
+        text_element(out, "RequestId", request_id)
+    });
     out.push_str(&format!("</{action}Response>"));
     out
 }
@@ -117,9 +119,21 @@ mod tests {
     #[test]
     fn maps_are_flattened_and_text_is_escaped() {
         let entries = vec![("a".to_owned(), Value::Text("<\r&\u{0}".into()))];
-        let reply = Reply::new().named("Attributes", "Attribute", Value::Map { key: "Name", entries });
+        let reply = Reply::new().named(
+            "Attributes",
+            "Attribute",
+            Value::Map {
+                key: "Name",
+                entries,
+            },
+        );
         let xml = self::reply(SQS, "GetQueueAttributes", &reply, "id");
-        assert!(xml.contains("<Attribute><Name>a</Name><Value>&lt;&#xD;&amp;\u{fffd}</Value></Attribute>"), "{xml}");
+        assert!(
+            xml.contains(
+                "<Attribute><Name>a</Name><Value>&lt;&#xD;&amp;\u{fffd}</Value></Attribute>"
+            ),
+            "{xml}"
+        );
     }
 
     #[test]

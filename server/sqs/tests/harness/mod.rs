@@ -23,9 +23,21 @@ pub struct Service {
 /// A node in that folder.
 pub fn node(path: &Path, limits: Limits) -> Node {
     let fs = Arc::new(DiskFs::new(path).unwrap());
-    let options = powerqueue_store::Options { segment_bytes: 64 << 20, min_free_bytes: 0, ..Default::default() };
+    let options = powerqueue_store::Options {
+        segment_bytes: 64 << 20,
+        min_free_bytes: 0,
+        ..Default::default()
+    };
     let store = Store::open(fs, options).unwrap();
-    open(store, Options { shards: 2, limits, ..Options::default() }).unwrap()
+    open(
+        store,
+        Options {
+            shards: 2,
+            limits,
+            ..Options::default()
+        },
+    )
+    .unwrap()
 }
 
 impl Service {
@@ -36,23 +48,42 @@ impl Service {
     pub fn start_with(path: &Path, config: Config, limits: Limits) -> Self {
         let node = node(path, limits);
         let key = "abcdefghijklmnopqrstuvwx".to_owned();
-        Self { sqs: Sqs::new(node.clone(), config), node, key }
+        Self {
+            sqs: Sqs::new(node.clone(), config),
+            node,
+            key,
+        }
     }
 
     /// The same service for another client.
     pub fn with_key(&self, key: &str) -> Self {
-        Self { sqs: self.sqs.clone(), node: self.node.clone(), key: key.to_owned() }
+        Self {
+            sqs: self.sqs.clone(),
+            node: self.node.clone(),
+            key: key.to_owned(),
+        }
     }
 
     /// A call in the JSON protocol: the status and the body.
     pub async fn json(&self, action: &str, parameters: Value) -> (u16, Value) {
-        let credential = format!("Credential={}/20260101/us-east-1/sqs/aws4_request", self.key);
+        let credential = format!(
+            "Credential={}/20260101/us-east-1/sqs/aws4_request",
+            self.key
+        );
         let request = Request::post("/")
             .header("host", "localhost:9324")
             .header("x-amz-target", format!("AmazonSQS.{action}"))
-            .header("authorization", format!("AWS4-HMAC-SHA256 {credential}, SignedHeaders=host, Signature=0"));
-        let response = self.send(request.body(Bytes::from(parameters.to_string())).unwrap()).await;
-        (response.status().as_u16(), serde_json::from_slice(response.body()).unwrap())
+            .header(
+                "authorization",
+                format!("AWS4-HMAC-SHA256 {credential}, SignedHeaders=host, Signature=0"),
+            );
+        let response = self
+            .send(request.body(Bytes::from(parameters.to_string())).unwrap())
+            .await;
+        (
+            response.status().as_u16(),
+            serde_json::from_slice(response.body()).unwrap(),
+        )
     }
 
     /// A call that must succeed.
@@ -66,30 +97,57 @@ impl Service {
     pub async fn refused(&self, action: &str, parameters: Value) -> (String, String) {
         let (status, body) = self.json(action, parameters).await;
         assert_ne!(status, 200, "{action}: {body}");
-        let name = body["__type"].as_str().unwrap().trim_start_matches("com.amazonaws.sqs#").to_owned();
+        let name = body["__type"]
+            .as_str()
+            .unwrap()
+            .trim_start_matches("com.amazonaws.sqs#")
+            .to_owned();
         (name, body["message"].as_str().unwrap().to_owned())
     }
 
     /// A GET in the Query protocol: the status and the body.
     pub async fn get(&self, uri: &str) -> (u16, String) {
-        let response = self.send(Request::get(uri).header("host", "localhost:9324").body(Bytes::new()).unwrap()).await;
-        (response.status().as_u16(), String::from_utf8(response.body().to_vec()).unwrap())
+        let response = self
+            .send(
+                Request::get(uri)
+                    .header("host", "localhost:9324")
+                    .body(Bytes::new())
+                    .unwrap(),
+            )
+            .await;
+        (
+            response.status().as_u16(),
+            String::from_utf8(response.body().to_vec()).unwrap(),
+        )
     }
 
     pub async fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (parts, body) = request.into_parts();
-        let context = RequestContext { client: Ipv4Addr::LOCALHOST.into(), tls: false, behind_proxy: false };
+        let context = RequestContext {
+            client: Ipv4Addr::LOCALHOST.into(),
+            tls: false,
+            behind_proxy: false,
+        };
         self.sqs.call(parts, body, context).await
     }
 
     /// Makes a queue and returns its URL.
     pub async fn create(&self, name: &str, attributes: Value) -> String {
-        let made = self.ok("CreateQueue", json!({ "QueueName": name, "Attributes": attributes })).await;
+        let made = self
+            .ok(
+                "CreateQueue",
+                json!({ "QueueName": name, "Attributes": attributes }),
+            )
+            .await;
         made["QueueUrl"].as_str().unwrap().to_owned()
     }
 
     pub async fn put(&self, url: &str, body: &str) -> Value {
-        self.ok("SendMessage", json!({ "QueueUrl": url, "MessageBody": body })).await
+        self.ok(
+            "SendMessage",
+            json!({ "QueueUrl": url, "MessageBody": body }),
+        )
+        .await
     }
 
     /// Receives without waiting; the messages.
@@ -103,12 +161,20 @@ impl Service {
     }
 
     pub async fn attribute(&self, url: &str, name: &str) -> String {
-        let got = self.ok("GetQueueAttributes", json!({ "QueueUrl": url, "AttributeNames": [name] })).await;
+        let got = self
+            .ok(
+                "GetQueueAttributes",
+                json!({ "QueueUrl": url, "AttributeNames": [name] }),
+            )
+            .await;
         got["Attributes"][name].as_str().unwrap().to_owned()
     }
 }
 
 /// One field of each message.
 pub fn field(messages: &[Value], name: &str) -> Vec<String> {
-    messages.iter().map(|m| m[name].as_str().unwrap().to_owned()).collect()
+    messages
+        .iter()
+        .map(|m| m[name].as_str().unwrap().to_owned())
+        .collect()
 }
