@@ -1,13 +1,13 @@
 //! Message groups: the one mechanism under FIFO message groups, sessions and ordering keys.
 //!
 //! A group holds all its messages in order, whatever their state, linked through the entries. The queue knows the groups
-//! whose first message is ready, by that message's sequence number; only those can yield.
+//! whose first message is ready, in the order in which they became so; only those can yield. A group that was received
+//! from so goes behind those that were waiting (SQS does the same).
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     entry::{Entry, State},
-    ids::Seq,
     slab::{NONE, Slab},
 };
 
@@ -16,8 +16,8 @@ pub(crate) struct Group {
     pub(crate) name: Arc<str>,
     head: u32,
     tail: u32,
-    /// The head's sequence number while the group stands among the available ones.
-    available_as: Option<Seq>,
+    /// Its place among the available ones, while it is one of them.
+    turn: Option<u64>,
 }
 
 impl Default for Group {
@@ -26,7 +26,7 @@ impl Default for Group {
             name: Arc::from(""),
             head: NONE,
             tail: NONE,
-            available_as: None,
+            turn: None,
         }
     }
 }
@@ -35,7 +35,9 @@ impl Default for Group {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_name: BTreeMap<Arc<str>, u32>,
-    available: BTreeMap<Seq, u32>,
+    /// Groups that can yield, by turn.
+    available: BTreeMap<u64, u32>,
+    next_turn: u64,
 }
 
 impl Groups {
@@ -114,17 +116,18 @@ impl Groups {
     /// Keeps the availability true after a message of the group changed its state.
     pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
         let group = &mut groups[slot];
-        let head = group.head;
-        let available =
-            (head != NONE && entries[head].state == State::Ready).then(|| entries[head].seq);
-        if available == group.available_as {
-            return;
-        }
-        if let Some(seq) = std::mem::replace(&mut group.available_as, available) {
-            self.available.remove(&seq);
-        }
-        if let Some(seq) = available {
-            self.available.insert(seq, slot);
+        let yields = group.head != NONE && entries[group.head].state == State::Ready;
+        match (group.turn, yields) {
+            (None, true) => {
+                group.turn = Some(self.next_turn);
+                self.available.insert(self.next_turn, slot);
+                self.next_turn += 1;
+            }
+            (Some(turn), false) => {
+                group.turn = None;
+                self.available.remove(&turn);
+            }
+            (None, false) | (Some(_), true) => {}
         }
     }
 
@@ -135,8 +138,8 @@ impl Groups {
                 self.available.clear();
                 return false;
             };
-            if let Some(seq) = groups.remove(slot).available_as {
-                self.available.remove(&seq);
+            if let Some(turn) = groups.remove(slot).turn {
+                self.available.remove(&turn);
             }
         }
         true

@@ -122,7 +122,7 @@ pub struct Claim {
 /// What a claim may still do after its lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stale {
-    /// SQS standard: settle the message all the same, whoever has it now.
+    /// SQS standard: settle the message, or change its lease, all the same, whoever has it now.
     Accept,
     /// Refuse once the lease is over, with [`Error::LeaseLost`](crate::Error::LeaseLost) (SQS FIFO, Azure, Service Bus).
     Refuse,

@@ -24,16 +24,6 @@ pub enum SeekTo {
 /// Decides for one message of [`Tx::move_ready`] where it goes and under which id; `None` ends the move.
 pub type MoveTarget<'a> = dyn FnMut(&Tx<'_>, &Movable) -> Option<(QueueId, u128)> + 'a;
 
-/// How a claim stands to the message it names.
-enum Held {
-    /// It holds the lease, or one that a crash made the shard forget.
-    Yes,
-    /// Its lease is over and nobody has the message.
-    Lapsed,
-    /// A later delivery has it, or had it.
-    Superseded,
-}
-
 impl Tx<'_> {
     /// Settles one delivery. [`Error::NotFound`] if the message is gone; what a claim may do whose lease is over is
     /// `stale`'s matter.
@@ -41,11 +31,8 @@ impl Tx<'_> {
         let key = self.check_settle(&claim, settle, stale)?;
         self.shard.sweep_first(key);
         let now = self.now();
-        let superseded = matches!(self.held(key, &claim), Held::Superseded);
         match settle {
             Settle::Complete => self.complete(key),
-            // A stale claim must not cut short what somebody else holds.
-            Settle::Lease(_) | Settle::Release(_) if superseded => {}
             Settle::Lease(span) => self.change(key, State::Leased, now.plus(span)),
             Settle::Release(Millis::ZERO) => self.change(key, State::Ready, now),
             Settle::Release(delay) => self.change(key, State::Delayed, now.plus(delay)),
@@ -89,24 +76,19 @@ impl Tx<'_> {
             }
             Settle::DeadLetter | Settle::Complete | Settle::Defer => {}
         }
-        match (self.held(key, claim), stale) {
-            (Held::Yes, _) | (_, Stale::Accept) => Ok(key),
-            (Held::Lapsed | Held::Superseded, Stale::Refuse) => Err(Error::LeaseLost),
+        if stale == Stale::Accept || self.holds(key, claim) {
+            Ok(key)
+        } else {
+            Err(Error::LeaseLost)
         }
     }
 
-    fn held(&self, key: u32, claim: &Claim) -> Held {
+    /// Whether the claim holds the message's lease, or one that a crash made the shard forget.
+    fn holds(&self, key: u32, claim: &Claim) -> bool {
         let entry = &self.shard.entries[key];
-        if !self.shard.is_current(entry, claim) {
-            return Held::Superseded;
-        }
         let forgotten = claim.delivery > entry.deliveries;
         let leased = entry.state == State::Leased && entry.due > self.shard.now();
-        if leased || forgotten {
-            Held::Yes
-        } else {
-            Held::Lapsed
-        }
+        self.shard.is_current(entry, claim) && (leased || forgotten)
     }
 
     fn complete(&mut self, key: u32) {
