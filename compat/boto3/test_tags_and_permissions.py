@@ -77,13 +77,13 @@ def test_sts_on_the_same_port_tells_the_account_of_the_queue_urls(queue):
 
 
 @pytest.mark.parametrize("name, value", [("x-pq-mine", "1"), ("x-pq-body-encoding", "gzip")])
-def test_the_services_own_attribute_names_are_refused(sqs, queue, by_use, name, value):
+def test_the_services_own_attribute_names_are_refused(sqs, queue, our_own, name, value):
     code, _ = refusal(sqs.send_message, QueueUrl=queue, MessageBody="m", MessageAttributes={
         name: {"DataType": "String", "StringValue": value}})
     assert code == "InvalidParameterValue"
 
 
-def test_a_base64_body_is_stored_decoded_and_read_back_as_sent(sqs, queue, by_use):
+def test_a_base64_body_is_stored_decoded_and_read_back_as_sent(sqs, queue, our_own):
     encoding = {"x-pq-body-encoding": {"DataType": "String", "StringValue": "base64"}}
     sqs.send_message(QueueUrl=queue, MessageBody="AP8Q/w==", MessageAttributes=encoding)
     [message] = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5, MessageAttributeNames=["All"])["Messages"]

@@ -6,7 +6,7 @@ after a kill; nothing comes that was never sent.
 
 Every message's content follows from its identifier, so a received message is judged without a lookup of what was sent.
 
-Environment: POWERQUEUE_BINARY, KILL9_CYCLES (10), KILL9_SEED, KILL9_SET (further --set values, space separated),
+Environment: COMPAT_BINARY, KILL9_CYCLES (10), KILL9_SEED, KILL9_SET (further --set values, space separated),
 KILL9_KEEP (keep the data directory of a failing run).
 """
 
@@ -32,7 +32,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-BINARY = os.environ["POWERQUEUE_BINARY"]
+BINARY = os.environ["COMPAT_BINARY"]
 CYCLES = int(os.environ.get("KILL9_CYCLES", "10"))
 SEED = int(os.environ.get("KILL9_SEED") or secrets.randbelow(2**32))
 SETTINGS = os.environ.get("KILL9_SET", "").split()

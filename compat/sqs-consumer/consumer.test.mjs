@@ -88,7 +88,7 @@ test("a heartbeat keeps a slow handler's message hidden", async () => {
   const queueUrl = await create({ VisibilityTimeout: "2" });
   await send(queueUrl, "slow");
   let finished = false;
-  const handled = await consume(queueUrl, async () => { await wait(5_000); finished = true; }, () => finished,
+  const handled = await consume(queueUrl, async () => { await wait(4_500); finished = true; }, () => finished,
     { visibilityTimeout: 2, heartbeatInterval: 1 });
   assert.equal(handled.length, 1);
   await emptied(queueUrl);
