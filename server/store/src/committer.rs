@@ -8,7 +8,7 @@
 
 use std::{
     io,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -137,13 +137,21 @@ impl Shared {
         if self.queue.phase() == Phase::Stopped {
             return Turn::Stopped;
         }
-        match self.try_turn(&mut writer, flush) {
+        let turn = self.try_turn(&mut writer, flush);
+        self.show(&writer);
+        match turn {
             Ok(turn) => turn,
             Err(failure) => {
                 self.fail(&mut writer, failure);
                 Turn::Stopped
             }
         }
+    }
+
+    pub(crate) fn show(&self, writer: &Writer) {
+        let reserve = writer.reserve.len() as u32;
+        self.gauges.reserve.store(reserve, Ordering::Relaxed);
+        self.gauges.written.store(writer.end, Ordering::Relaxed);
     }
 
     fn try_turn(&self, writer: &mut Writer, flush: bool) -> Result<Turn, StoreFailure> {
