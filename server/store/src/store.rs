@@ -33,6 +33,10 @@ use crate::{
 ///
 /// The order of calls: [`open`](Self::open), [`claim`](Self::claim) every shard, [`replay`](Self::replay),
 /// [`retain`](Self::retain) every live body, [`start`](Self::start), serve, [`close`](Self::close).
+///
+/// Locks: `submit`, `read`, `room` and `status` may be called under a shard's lock. `claim`, `replay`, `checkpoint`,
+/// `put_local`, `trim`, `step` and `close` wait for the disk, and for a commit that is calling `on_committed`: never
+/// call them with a lock that the callback takes, nor from the callbacks themselves.
 pub struct Store {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
