@@ -1,58 +1,35 @@
-//! The data directory: ours alone, in a format we know.
+//! The data directory and the small files in it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The format that this program writes. A higher number on disk is refused, a lower one is ours to upgrade.
-const FORMAT: u32 = 1;
-
-/// The directory, held until dropped.
+/// The directory. Who else may use it, and in which format it is, is the store's matter.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// The lock goes with the process, however that ends.
-    _lock: File,
 }
 
 impl DataDir {
-    /// Makes the directory if it is missing (readable by its owner only), locks it and looks at its format.
+    /// Makes the directory if it is missing (readable by its owner only) and finds out whether it can be written.
     ///
     /// # Errors
-    /// [`Failure`] if it cannot be written, belongs to another broker or is newer than we are.
+    /// [`Failure::Unwritable`].
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let unwritable = |reason| Failure::Unwritable {
-            path: path.to_owned(),
-            reason,
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(unwritable)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(path.join("lock"))
-            .map_err(unwritable)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Locked {
-                    path: path.to_owned(),
-                });
-            }
-            Err(TryLockError::Error(reason)) => return Err(unwritable(reason)),
-        }
         let dir = Self {
             path: path.to_owned(),
-            _lock: lock,
         };
-        dir.check_format()?;
+        let mut made = DirBuilder::new();
+        made.recursive(true)
+            .mode(0o700)
+            .create(path)
+            .and_then(|()| {
+                rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(io::Error::from)
+            })
+            .map_err(|reason| dir.unwritable(reason))?;
         Ok(dir)
     }
 
@@ -84,25 +61,6 @@ impl DataDir {
         }
     }
 
-    fn check_format(&self) -> Result<(), Failure> {
-        const NAME: &str = "format";
-        let Some(text) = self.read(NAME)? else {
-            return self.write(NAME, &format!("{FORMAT}\n"));
-        };
-        let found = text
-            .trim()
-            .parse()
-            .map_err(|_| self.damaged(NAME, "the number of a format"))?;
-        if found > FORMAT {
-            return Err(Failure::NewerFormat {
-                path: self.path.clone(),
-                found,
-                known: FORMAT,
-            });
-        }
-        Ok(())
-    }
-
     fn replace(&self, name: &str, text: &str) -> io::Result<()> {
         let new = self.path.join(format!("{name}.new"));
         let mut file = OpenOptions::new()
@@ -130,24 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_made_and_held_by_one() {
+    fn a_directory_is_made_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b");
-        let held = DataDir::open(&path).unwrap();
-        assert!(matches!(DataDir::open(&path), Err(Failure::Locked { .. })));
-        drop(held);
         DataDir::open(&path).unwrap();
-    }
-
-    #[test]
-    fn a_newer_format_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("format"), "2\n").unwrap();
-        let refusal = DataDir::open(folder.path()).unwrap_err().to_string();
-        assert!(
-            refusal
-                .ends_with("has format 2, written by a newer powerqueue; this one knows format 1"),
-            "{refusal}"
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
         );
     }
 

@@ -19,15 +19,13 @@ pub const STORE: &str = "store";
 #[derive(Debug)]
 pub struct RunningNode {
     node: Node,
-    /// Held to the very end: nobody else may open the directory before everything is written.
-    _data: DataDir,
 }
 
 /// Opens the store and replays it. Clients wait in the kernel's backlog meanwhile.
 ///
 /// # Errors
 /// [`Failure`] for what the operator has to change.
-pub async fn open_node(config: &Config, data: DataDir) -> anyhow::Result<RunningNode> {
+pub async fn open_node(config: &Config, data: &DataDir) -> anyhow::Result<RunningNode> {
     let store_options = store_options(config);
     let options = node_options(config);
     let path = data.path();
@@ -53,7 +51,6 @@ pub async fn open_node(config: &Config, data: DataDir) -> anyhow::Result<Running
     });
     Ok(RunningNode {
         node: opening.await??,
-        _data: data,
     })
 }
 

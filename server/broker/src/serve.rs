@@ -59,7 +59,7 @@ async fn live(
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
     let node = tokio::select! {
-        node = service_manager::patiently(open_node(config, data)) => node?,
+        node = service_manager::patiently(open_node(config, &data)) => node?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped while starting");
             return Ok(ExitCode::SUCCESS);

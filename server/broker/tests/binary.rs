@@ -310,10 +310,15 @@ fn a_data_directory_in_use_newer_or_unwritable_is_an_error() {
     assert!(refused(&mut on_free_ports(folder.path())).contains("is in use by another powerqueue"));
     drop(broker);
 
-    std::fs::write(folder.path().join("format"), "9999\n").unwrap();
+    let format = std::fs::read_to_string(folder.path().join("store/FORMAT")).unwrap();
+    std::fs::write(
+        folder.path().join("store/FORMAT"),
+        format.replace('1', "9999"),
+    )
+    .unwrap();
     assert!(refused(&mut on_free_ports(folder.path())).contains("written by a newer powerqueue"));
 
-    let below_a_file = folder.path().join("format/data");
+    let below_a_file = folder.path().join("identifier/data");
     assert!(
         refused(&mut on_free_ports(&below_a_file)).contains("cannot write to the data directory")
     );

@@ -8,7 +8,7 @@
 
 use std::{
     io,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -79,6 +79,8 @@ pub(crate) struct Writer {
     /// Cut, but there is no space to write it.
     pub(crate) stalled: Option<Batch>,
     written: Vec<Written>,
+    /// How many of `written` are answered already (with an interval, before their sync).
+    answered: usize,
     buffer: Vec<u8>,
 }
 
@@ -125,6 +127,7 @@ impl Writer {
             retry_at: None,
             stalled: None,
             written: Vec::new(),
+            answered: 0,
             buffer: Vec::new(),
         }
     }
@@ -137,13 +140,21 @@ impl Shared {
         if self.queue.phase() == Phase::Stopped {
             return Turn::Stopped;
         }
-        match self.try_turn(&mut writer, flush) {
+        let turn = self.try_turn(&mut writer, flush);
+        self.show(&writer);
+        match turn {
             Ok(turn) => turn,
             Err(failure) => {
                 self.fail(&mut writer, failure);
                 Turn::Stopped
             }
         }
+    }
+
+    pub(crate) fn show(&self, writer: &Writer) {
+        let reserve = writer.reserve.len() as u32;
+        self.gauges.reserve.store(reserve, Ordering::Relaxed);
+        self.gauges.written.store(writer.end, Ordering::Relaxed);
     }
 
     fn try_turn(&self, writer: &mut Writer, flush: bool) -> Result<Turn, StoreFailure> {
@@ -260,6 +271,7 @@ impl Shared {
         self.answer(writer);
         // A killer counts only once it is on the disk: until then a crash brings the message back, and its body with it.
         let written = std::mem::take(&mut writer.written);
+        writer.answered = 0;
         let born = written
             .iter()
             .flat_map(|w| w.born.iter().flatten().copied());
@@ -273,8 +285,9 @@ impl Shared {
 
     /// Tells the node, then whoever waits. Groups stay in `written` until they are accounted for.
     fn answer(&self, writer: &mut Writer) {
-        let fresh = writer.written.iter_mut().filter_map(|w| w.answer.take());
-        let mut fresh: Vec<Answer> = fresh.collect();
+        let fresh = writer.written[writer.answered..].iter_mut();
+        let mut fresh: Vec<Answer> = fresh.filter_map(|w| w.answer.take()).collect();
+        writer.answered = writer.written.len();
         if fresh.is_empty() {
             return;
         }
@@ -442,6 +455,7 @@ impl Shared {
         let stalled = stalled
             .flat_map(|batch| batch.groups)
             .filter_map(|w| w.reply);
+        writer.answered = 0;
         let written = std::mem::take(&mut writer.written).into_iter();
         let written = written.filter_map(|w| w.answer).filter_map(|a| a.reply);
         for reply in written.chain(stalled) {

@@ -266,7 +266,15 @@ fn recover_log(
     for base in bases {
         let file = fs.open(&segment_name(base))?;
         let bytes = file.len()?;
-        let header = read_header(&file, base)?.unwrap_or(unreadable(base));
+        let header = match read_header(&file, base) {
+            Err(OpenError::Io(error)) => {
+                // One bad sector of an old file stops the shards that need it, not the node.
+                tracing::error!(file = segment_name(base), %error, "a segment's header cannot be read");
+                None
+            }
+            header => header?,
+        };
+        let header = header.unwrap_or(unreadable(base));
         segments.add(Segment::new(header, file, Some(base), bytes));
     }
     let bytes = file.len()?;

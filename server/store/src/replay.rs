@@ -130,7 +130,8 @@ impl Replay<'_> {
     fn segment(&mut self, segment: &Segment, limit: u64) -> std::io::Result<()> {
         let base = segment.header.base;
         let check_crc = !self.shared.options.mutated(Mutation::NoHeaderCheck);
-        let mut walk = Walk::new(segment.file.clone(), &segment.header, limit, check_crc)?;
+        let walk = Walk::new(segment.file.clone(), &segment.header, limit, check_crc)?;
+        let mut walk = walk.tolerant();
         let mut readable = base;
         while let Some(step) = walk.next()? {
             match step {

@@ -17,6 +17,8 @@ pub(crate) const FORMAT: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"PQSEGMNT";
 const WINDOW: u64 = 4 << 20;
+/// What is read at a time where the disk fails.
+const BLOCK: usize = 4096;
 
 /// What a segment says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,8 @@ pub(crate) struct Walk {
     position: u64,
     limit: u64,
     check_crc: bool,
+    /// Whether blocks that the disk cannot read count as damage instead of ending the walk.
+    tolerant: bool,
     window: Vec<u8>,
     /// The position of the window's first byte.
     window_at: u64,
@@ -127,9 +131,17 @@ impl Walk {
             position: header.base,
             limit: limit.min(header.base.saturating_add(capacity)),
             check_crc,
+            tolerant: false,
             window: Vec::new(),
             window_at: header.base,
         })
+    }
+
+    /// Takes blocks that the disk cannot read for zeros. For replay, which names what is missing; the search for the
+    /// log's end must not mistake a failing disk for a torn tail.
+    pub(crate) fn tolerant(mut self) -> Self {
+        self.tolerant = true;
+        self
     }
 
     /// The header of a segment whose own is lost, from its first frame: each repeats the nonce.
@@ -231,9 +243,20 @@ impl Walk {
         let len = WINDOW.max(need).min(self.limit - at) as usize;
         self.window.resize(len, 0);
         self.window_at = at;
-        let read = self
-            .file
-            .read_at(SEGMENT_HEADER + (at - self.base), &mut self.window);
+        let offset = SEGMENT_HEADER + (at - self.base);
+        let mut read = self.file.read_at(offset, &mut self.window);
+        if self.tolerant
+            && let Err(error) = &read
+        {
+            tracing::error!(at, %error, "part of a segment cannot be read");
+            read = Ok(());
+            for (number, block) in self.window.chunks_mut(BLOCK).enumerate() {
+                let block_at = offset + (number * BLOCK) as u64;
+                if self.file.read_at(block_at, block).is_err() {
+                    block.fill(0);
+                }
+            }
+        }
         if read.is_err() {
             // What the window now holds is nobody's.
             self.window.clear();

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Instant,
@@ -33,6 +33,10 @@ use crate::{
 ///
 /// The order of calls: [`open`](Self::open), [`claim`](Self::claim) every shard, [`replay`](Self::replay),
 /// [`retain`](Self::retain) every live body, [`start`](Self::start), serve, [`close`](Self::close).
+///
+/// Locks: `submit`, `read`, `room` and `status` may be called under a shard's lock. `claim`, `replay`, `checkpoint`,
+/// `put_local`, `trim`, `step` and `close` wait for the disk, and for a commit that is calling `on_committed`: never
+/// call them with a lock that the callback takes, nor from the callbacks themselves.
 pub struct Store {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
@@ -54,6 +58,14 @@ pub(crate) struct Shared {
     /// Whether every live body has been counted: nothing is deleted before.
     accounted: AtomicBool,
     clean: bool,
+    pub(crate) gauges: Gauges,
+}
+
+/// What the writer shows without its lock.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    pub(crate) written: AtomicU64,
+    pub(crate) reserve: AtomicU32,
 }
 
 /// Whom the committer tells.
@@ -129,7 +141,9 @@ impl Store {
             accepted: Mutex::new(opened.accepted),
             accounted: AtomicBool::new(false),
             clean: opened.clean,
+            gauges: Gauges::default(),
         };
+        shared.show(&shared.writer.lock());
         Ok(Self {
             shared: Arc::new(shared),
             committer: Mutex::new(None),
@@ -202,6 +216,7 @@ impl Store {
         if let Err(failure) = &filled {
             self.shared.fail(&mut writer, failure.clone());
         }
+        self.shared.show(&writer);
         filled
     }
 
@@ -309,25 +324,21 @@ impl Store {
         Position(self.shared.queue.synced())
     }
 
-    /// The store in numbers.
+    /// The store in numbers. Waits for no lock that is held during disk access.
     pub fn status(&self) -> Status {
         let shared = &self.shared;
-        let (written, synced, reserve) = {
-            let writer = shared.writer.lock();
-            (writer.end, writer.synced, writer.reserve.len() as u32)
-        };
         let totals = shared.segments.totals();
         Status {
             running: shared.queue.phase() == Phase::Open,
             short: shared.room.is_short(),
-            reserve,
+            reserve: shared.gauges.reserve.load(Ordering::Relaxed),
             segments: totals.segments,
             bytes: totals.bytes,
             live_bytes: totals.live_bytes,
             live_bodies: totals.live_bodies,
             free_bytes: shared.fs.free_space().unwrap_or(0),
-            written: Position(written),
-            synced: Position(synced),
+            written: Position(shared.gauges.written.load(Ordering::Relaxed)),
+            synced: Position(shared.queue.synced()),
             waiting: shared.queue.len(),
             in_flight_bytes: shared.room.in_flight(),
         }
@@ -446,6 +457,7 @@ impl Shared {
                 self.fail(&mut writer, failure);
                 return Err(CheckpointError::NotRunning);
             }
+            self.show(&writer);
         }
         let high_water = self.queue.high_water();
         let outcome = self

@@ -132,6 +132,21 @@ fn a_damaged_header_stops_every_shard_that_needs_it() {
 }
 
 #[test]
+fn a_block_that_the_disk_cannot_read_is_damage_and_not_the_end() {
+    let fs = SimFs::new(1, 64 << 20);
+    filled(&fs);
+    // The first segment holds the first eight commits of 216 bytes; its only whole block is broken.
+    assert!(fs.break_reads("0000000000000000.seg", 700..800));
+    let store = open(&fs);
+    let (ops, summary) = replayed(&store, A);
+    assert!(ops.is_empty());
+    assert_eq!(summary.damage.len(), 2, "{:?}", summary.damage);
+    drop(store);
+    assert!(fs.break_reads("0000000000000000.seg", 0..64));
+    assert_eq!(replayed(&open(&fs), A).1.damage.len(), 2);
+}
+
+#[test]
 fn a_damaged_body_is_reported_and_stops_nobody() {
     let fs = SimFs::new(1, 64 << 20);
     let groups = filled(&fs);
@@ -181,5 +196,5 @@ fn a_newer_format_is_refused() {
     let format = Fs::open(&fs, "FORMAT").unwrap();
     format.write_at(0, b"powerqueue store, format 2\n").unwrap();
     let opened = Store::open(Arc::new(fs), options());
-    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 2 })));
+    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 2, .. })));
 }

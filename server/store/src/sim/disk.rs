@@ -48,6 +48,8 @@ struct Inode {
     cache: Vec<u8>,
     platter: Vec<u8>,
     waiting: Vec<Waiting>,
+    /// Bytes that no read gets past.
+    broken: Option<std::ops::Range<u64>>,
 }
 
 #[derive(Clone, Debug)]
@@ -133,6 +135,14 @@ impl SimFs {
     /// Operations so far.
     pub fn operations(&self) -> u64 {
         self.0.lock().operations
+    }
+
+    /// Makes every read that touches these bytes of a file fail. False if there is no such file.
+    pub fn break_reads(&self, name: &str, bytes: std::ops::Range<u64>) -> bool {
+        let mut disk = self.0.lock();
+        let id = disk.names.get(name).copied();
+        let inode = id.and_then(|id| disk.files.get_mut(&id));
+        inode.map(|inode| inode.broken = Some(bytes)).is_some()
     }
 
     /// Flips one bit of a file, in the cache and on the platter. False if the file is not that long.
@@ -437,7 +447,13 @@ impl SimFile {
 impl File for SimFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.with(|disk, id| {
-            let cache = &disk.inode(id)?.cache;
+            let inode = disk.inode(id)?;
+            let end = offset + into.len() as u64;
+            let broken = inode.broken.as_ref();
+            if broken.is_some_and(|broken| offset < broken.end && broken.start < end) {
+                return Err(io::Error::other("simulated failure of a read"));
+            }
+            let cache = &inode.cache;
             let from = offset as usize;
             let bytes = cache.get(from..from.saturating_add(into.len()));
             let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;

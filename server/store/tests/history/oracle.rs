@@ -87,6 +87,9 @@ impl World {
             });
         });
         let summary = summary.map_err(disk)?;
+        if self.fs.is_off() {
+            return Err(disk("the power failed during the replay"));
+        }
         if !summary.damage.is_empty() && !self.flipped {
             return Err(Trouble::Violation(format!(
                 "damage from nowhere: {:?}",
