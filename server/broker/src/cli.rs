@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Sources, Span};
-use crate::{probe, serve};
+use crate::{probe, repair, serve};
 
 /// A message broker: one queue engine, many protocols, the official client libraries unmodified.
 ///
@@ -54,6 +54,12 @@ enum Command {
         #[arg(long, default_value = "60s", value_name = "DURATION")]
         timeout: Span,
     },
+    /// Lists what of the journal cannot be read. The broker must not be running.
+    Repair {
+        /// Go on without it. What is lost is lost; damaged files are kept.
+        #[arg(long)]
+        accept_loss: bool,
+    },
     /// Prints the version.
     Version,
 }
@@ -81,6 +87,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         None => return serve::run(&loaded),
         Some(Command::Health) => return probe::health(&loaded.config),
         Some(Command::Wait { timeout }) => return probe::wait(&loaded.config, timeout.duration()),
+        Some(Command::Repair { accept_loss }) => return repair::run(&loaded.config, accept_loss),
         Some(Command::Check) => {
             println!(
                 "the configuration is valid ({} mode)",

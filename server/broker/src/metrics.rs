@@ -9,9 +9,11 @@ use axum::Router;
 use axum::http::header;
 use axum::routing::get;
 use powerqueue_net::{Refusal, Stats};
+use powerqueue_node::Node;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
+use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
 
 /// The registry and what is copied into it at each scrape.
@@ -98,10 +100,12 @@ impl Metrics {
         })
     }
 
-    /// Where front ends register their own.
-    #[allow(dead_code, reason = "the first front end to register metrics uses it")]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    /// Adds what the node and its store hold.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_node(&self, node: Node) -> prometheus::Result<()> {
+        self.registry.register(Box::new(NodeMetrics::new(node)?))
     }
 
     /// The text for one scrape.

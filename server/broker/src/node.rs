@@ -1,7 +1,7 @@
 //! Opens what the front ends talk to, and closes it again.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use powerqueue_engine::{Limits, Millis};
@@ -13,7 +13,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
 /// The store's folder in the data directory.
-pub const STORE: &str = "store";
+const STORE: &str = "store";
 
 /// The broker without its sockets.
 #[derive(Debug)]
@@ -31,27 +31,35 @@ pub async fn open_node(config: &Config, data: &DataDir) -> anyhow::Result<Runnin
     let path = data.path();
     // Replay may take a while; the runtime goes on answering for health.
     let opening = tokio::task::spawn_blocking(move || -> anyhow::Result<Node> {
-        let folder = path.join(STORE);
-        let disk = std::fs::create_dir_all(&folder).and_then(|()| DiskFs::new(&folder));
-        let disk = disk.map_err(|reason| Failure::Unwritable {
-            path: path.clone(),
-            reason,
-        })?;
-        let store = Store::open(Arc::new(disk), store_options).map_err(|error| match error {
-            OpenError::Unwritable(reason) => {
-                anyhow::Error::from(Failure::Unwritable { path, reason })
-            }
-            OpenError::Locked => Failure::Locked { path }.into(),
-            OpenError::NewerFormat { found, known } => {
-                Failure::NewerFormat { path, found, known }.into()
-            }
-            error => error.into(),
-        })?;
+        let disk = open_disk(&path)?;
+        let store = Store::open(disk, store_options).map_err(|error| refusal(path, error))?;
         powerqueue_node::open(store, options).context("cannot bring the queues back")
     });
     Ok(RunningNode {
         node: opening.await??,
     })
+}
+
+/// The store's folder, made if it is missing.
+pub fn open_disk(data: &Path) -> Result<Arc<DiskFs>, Failure> {
+    let folder = data.join(STORE);
+    let disk = std::fs::create_dir_all(&folder).and_then(|()| DiskFs::new(&folder));
+    disk.map(Arc::new).map_err(|reason| Failure::Unwritable {
+        path: data.to_owned(),
+        reason,
+    })
+}
+
+/// What keeps the store from opening, as the operator should hear it.
+pub fn refusal(path: PathBuf, error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Unwritable(reason) => Failure::Unwritable { path, reason }.into(),
+        OpenError::Locked => Failure::Locked { path }.into(),
+        OpenError::NewerFormat { found, known } => {
+            Failure::NewerFormat { path, found, known }.into()
+        }
+        error => error.into(),
+    }
 }
 
 impl RunningNode {
@@ -74,12 +82,13 @@ impl RunningNode {
     }
 }
 
-fn store_options(config: &Config) -> powerqueue_store::Options {
+/// The store's settings.
+pub fn store_options(config: &Config) -> powerqueue_store::Options {
     powerqueue_store::Options {
         segment_bytes: config.storage.segment_bytes.bytes(),
         sync: match config.storage.sync {
             SyncPolicy::Always => Sync::Always,
-            SyncPolicy::EverySecond => Sync::Interval(Duration::from_secs(1)),
+            SyncPolicy::Within(span) => Sync::Interval(span.duration()),
         },
         ..powerqueue_store::Options::default()
     }

@@ -66,6 +66,7 @@ async fn live(
         }
     };
 
+    observers.metrics.watch_node(node.node().clone())?;
     let mut front_ends = FrontEnds::start(config, &node, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
@@ -76,6 +77,7 @@ async fn live(
             tracing::info!(signal, "stopping");
             None
         }
+        () = node.node().failed() => None,
         ended = front_ends.tasks.join_next(), if !front_ends.tasks.is_empty() => ended,
         ended = observers.tasks.join_next(), if !observers.tasks.is_empty() => ended,
         () = service_manager::watch(observers.stats.clone()) => None,
@@ -126,6 +128,7 @@ struct Listening {
     tasks: Tasks,
     stop: DrainSignal,
     stats: Vec<Arc<Stats>>,
+    metrics: Arc<Metrics>,
 }
 
 /// The listeners that wait for the store.
@@ -176,7 +179,13 @@ impl Listening {
             ));
         }
         let stats = stats.into_iter().map(|(_, stats)| stats).collect();
-        Ok((Self { tasks, stop, stats }, waiting))
+        let listening = Self {
+            tasks,
+            stop,
+            stats,
+            metrics,
+        };
+        Ok((listening, waiting))
     }
 }
 

@@ -105,6 +105,16 @@ impl Node {
         self.0.failed.load(Ordering::Relaxed)
     }
 
+    /// Resolves once the store has failed.
+    pub async fn failed(&self) {
+        let mut draining = self.0.draining.subscribe();
+        while !self.has_failed() {
+            if draining.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// What the node holds.
     pub fn stats(&self) -> NodeStats {
         let mut sums = Stats::default();

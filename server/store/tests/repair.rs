@@ -196,5 +196,8 @@ fn a_newer_format_is_refused() {
     let format = Fs::open(&fs, "FORMAT").unwrap();
     format.write_at(0, b"powerqueue store, format 2\n").unwrap();
     let opened = Store::open(Arc::new(fs), options());
-    assert!(matches!(opened, Err(OpenError::NewerFormat { found: 2, .. })));
+    assert!(matches!(
+        opened,
+        Err(OpenError::NewerFormat { found: 2, .. })
+    ));
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use load::{Loaded, Sources, load};
 pub use modes::{Mode, defaults};
-pub use values::{Addresses, ByteSize, Cap, Span};
+pub use values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 
 /// The effective configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -160,17 +160,6 @@ pub struct Storage {
     pub sync: SyncPolicy,
     /// The size of one journal file.
     pub segment_bytes: ByteSize,
-}
-
-/// When what an answer promises is on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SyncPolicy {
-    /// Before the answer.
-    #[serde(rename = "always")]
-    Always,
-    /// Within a second after it: a power failure can lose what was answered in that second.
-    #[serde(rename = "1s")]
-    EverySecond,
 }
 
 /// How the broker stops.

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::values::{Addresses, ByteSize, Cap, Span};
+use super::values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 use super::{
     Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage,
-    SyncPolicy,
 };
 
 /// Whom the broker is for.
@@ -72,7 +71,8 @@ pub fn defaults(mode: Mode) -> Config {
         storage: Storage {
             shards: 4,
             sync: SyncPolicy::Always,
-            segment_bytes: ByteSize::mib(64),
+            // Three are preallocated, which a developer's disk should not notice.
+            segment_bytes: ByteSize::mib(if mode == Mode::Local { 16 } else { 64 }),
         },
         shutdown: Shutdown {
             grace: Span::secs(25),

@@ -53,6 +53,41 @@ impl fmt::Display for Span {
     }
 }
 
+/// When what an answer promises is on the disk: `always`, or a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SyncPolicy {
+    /// Before the answer.
+    Always,
+    /// At most so long after it: a power failure can lose what was answered in that time, the process's death cannot.
+    Within(Span),
+}
+
+impl TryFrom<String> for SyncPolicy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "always" {
+            return Ok(Self::Always);
+        }
+        match text.parse() {
+            Ok(span) if span > Span(Duration::ZERO) => Ok(Self::Within(span)),
+            _ => Err(format!(
+                "{text:?} is neither \"always\" nor a duration such as 200ms or 1s"
+            )),
+        }
+    }
+}
+
+impl From<SyncPolicy> for String {
+    fn from(policy: SyncPolicy) -> Self {
+        match policy {
+            SyncPolicy::Always => "always".to_owned(),
+            SyncPolicy::Within(span) => span.to_string(),
+        }
+    }
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Raw", into = "String")]
