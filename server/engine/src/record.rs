@@ -40,7 +40,6 @@ pub(crate) enum Record<'a> {
     },
     QueueGone {
         id: QueueId,
-        tombstone_until: Millis,
     },
     Tombstone {
         tenant: TenantId,
@@ -233,10 +232,7 @@ impl<'a> Record<'a> {
                 .num(modified_at.0)
                 .num(u64::from(*origin == Origin::ByUse))
                 .block(settings),
-            Self::QueueGone {
-                id,
-                tombstone_until,
-            } => w.tag(QUEUE_GONE).num(id.0).num(tombstone_until.0),
+            Self::QueueGone { id } => w.tag(QUEUE_GONE).num(id.0),
             Self::Tombstone {
                 tenant,
                 name,
@@ -371,7 +367,6 @@ impl<'a> Record<'a> {
             },
             QUEUE_GONE => Self::QueueGone {
                 id: QueueId(r.num()?),
-                tombstone_until: r.millis()?,
             },
             TOMBSTONE => Self::Tombstone {
                 tenant: TenantId(r.num()?),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{Error, Result},
-    ids::{Millis, QueueId, TenantId},
+    ids::{QueueId, TenantId},
     queue::Queue,
     settings::QueueSettings,
     shard::{Effect, Shard},
@@ -54,8 +54,8 @@ impl Shard {
         retimed
     }
 
-    /// Takes a queue away with everything in it. Its name rests until `tombstone_until`, if that is to come.
-    pub(crate) fn drop_queue(&mut self, id: QueueId, tombstone_until: Millis) {
+    /// Takes a queue away with everything in it.
+    pub(crate) fn drop_queue(&mut self, id: QueueId) {
         let Ok(slot) = self.queue_slot(id) else {
             return;
         };
@@ -83,9 +83,6 @@ impl Shard {
             }
         }
         self.unintern(settings);
-        if tombstone_until > self.now {
-            self.bury_name(tenant, name, tombstone_until);
-        }
     }
 
     /// Takes a tenant away with everything that is its.
@@ -95,7 +92,7 @@ impl Shard {
         };
         let queues: Vec<QueueId> = tenant.queues.values().copied().collect();
         for queue in queues {
-            self.drop_queue(queue, Millis::ZERO);
+            self.drop_queue(queue);
         }
         if let Some(tenant) = self.tenants.remove(&id)
             && self.tenant_names.get(&tenant.name) == Some(&id)

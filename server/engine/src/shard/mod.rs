@@ -129,6 +129,7 @@ pub struct Shard {
     sweeping: BTreeSet<u32>,
     /// Queues whose receivers may be served.
     unserved: BTreeSet<u32>,
+    last_served: u32,
     /// Messages to let go once their group is durable.
     held: VecDeque<(OpNo, QueueId, Seq)>,
     /// Bodies on their way to the disk, by group.
@@ -218,6 +219,7 @@ impl Shard {
             graves: VecDeque::new(),
             sweeping: BTreeSet::new(),
             unserved: BTreeSet::new(),
+            last_served: 0,
             held: VecDeque::new(),
             in_flight: VecDeque::new(),
             unsaved: VecDeque::new(),

@@ -91,10 +91,7 @@ impl Recovery {
             } => self.tenant(id, account, name, at),
             Record::TenantGone { id } => self.shard.drop_tenant(id),
             Record::Queue { .. } => self.queue(&record)?,
-            Record::QueueGone {
-                id,
-                tombstone_until,
-            } => self.shard.drop_queue(id, tombstone_until),
+            Record::QueueGone { id } => self.shard.drop_queue(id),
             Record::Tombstone {
                 tenant,
                 name,

@@ -73,8 +73,17 @@ impl Shard {
             && *steps > 0
         {
             *steps -= 1;
-            let next = self.entries[key].next;
+            let Entry { next, queue, .. } = self.entries[key];
             taken.extend(self.lease(key, lease));
+            // Its dead-letter queue is full: what stays here still goes before what is behind it.
+            let Entry {
+                state,
+                queue: now_in,
+                ..
+            } = self.entries[key];
+            if state == State::Delayed && now_in == queue {
+                break;
+            }
             key = next;
         }
     }
@@ -146,9 +155,13 @@ impl Shard {
     pub(crate) fn serve_touched(&mut self) {
         let mut budget = SLICE;
         while budget > 0 {
-            let Some(slot) = self.unserved.pop_first() else {
+            // The next one in turn, so that a busy queue does not keep the others waiting.
+            let next = self.unserved.range(self.last_served + 1..).next();
+            let Some(slot) = next.or(self.unserved.first()).copied() else {
                 break;
             };
+            self.unserved.remove(&slot);
+            self.last_served = slot;
             if self.serve(slot, &mut budget) {
                 self.unserved.insert(slot);
             }

@@ -152,17 +152,20 @@ impl Tx<'_> {
 
     /// Deletes a queue with everything in it; for `tombstone` its name cannot be made again.
     pub fn delete_queue(&mut self, id: QueueId, tombstone: Millis) -> Result<()> {
-        self.shard.queue_slot(id)?;
-        let tombstone_until = if tombstone == Millis::ZERO {
-            Millis::ZERO
-        } else {
-            self.now().plus(tombstone)
-        };
-        self.shard.drop_queue(id, tombstone_until);
-        self.shard.record(&Record::QueueGone {
-            id,
-            tombstone_until,
-        });
+        let queue = &self.shard.queues[self.shard.queue_slot(id)?];
+        let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
+        self.shard.drop_queue(id);
+        self.shard.record(&Record::QueueGone { id });
+        if tombstone > Millis::ZERO {
+            let until = self.now().plus(tombstone);
+            let resting = Record::Tombstone {
+                tenant,
+                name: &name,
+                until,
+            };
+            self.shard.record(&resting);
+            self.shard.bury_name(tenant, Arc::clone(&name), until);
+        }
         Ok(())
     }
 
