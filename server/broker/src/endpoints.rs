@@ -89,7 +89,9 @@ impl Endpoints {
         writeln!(
             f,
             "    boto3     boto3.client(\"sqs\", endpoint_url=\"{url}\")"
-        )
+        )?;
+        // Version 1 of the CLI does not read the endpoint from the environment.
+        writeln!(f, "    AWS CLI   aws --endpoint-url {url} sqs list-queues")
     }
 }
 
@@ -166,6 +168,7 @@ mod tests {
             "    shell     export AWS_ENDPOINT_URL_SQS=http://127.0.0.1:9324",
             "              export AWS_ACCESS_KEY_ID=a23456789012345678901234 AWS_SECRET_ACCESS_KEY=any AWS_REGION=us-east-1",
             "    boto3     boto3.client(\"sqs\", endpoint_url=\"http://127.0.0.1:9324\")",
+            "    AWS CLI   aws --endpoint-url http://127.0.0.1:9324 sqs list-queues",
             "  Website     http://127.0.0.1:9325/",
             "  Health      http://127.0.0.1:9325/healthz/ready",
             "  Metrics     http://127.0.0.1:9464/metrics",

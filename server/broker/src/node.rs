@@ -112,6 +112,7 @@ fn node_options(config: &Config) -> Options {
             lifetime: limits.lifetime.limit().map_or(Millis::NEVER, millis),
         },
         max_tenants: number(limits.tenants),
+        memory_bytes: config.storage.memory_bytes.bytes(),
         ..Options::default()
     }
 }

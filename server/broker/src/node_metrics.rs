@@ -20,7 +20,7 @@ struct Snapshot {
 }
 
 /// Name, help, and where the figure comes from.
-const GAUGES: [(&str, &str, Measure); 14] = [
+const GAUGES: [(&str, &str, Measure); 16] = [
     ("powerqueue_tenants", "Tenants.", |now| {
         now.node.shards.tenants
     }),
@@ -44,6 +44,16 @@ const GAUGES: [(&str, &str, Measure); 14] = [
         "powerqueue_cache_bytes",
         "Recent message bodies held in memory.",
         |now| now.node.cache_bytes,
+    ),
+    (
+        "powerqueue_memory_bytes",
+        "Memory that messages and queues take, by a generous estimate.",
+        |now| now.node.memory_bytes,
+    ),
+    (
+        "powerqueue_memory_short",
+        "1 while growth is refused for lack of memory.",
+        |now| now.node.memory_short.into(),
     ),
     (
         "powerqueue_storage_running",

@@ -76,6 +76,7 @@ async fn saver(node: Weak<Inner>, every: Duration) {
                 tokio::task::yield_now().await;
             }
         }
+        inner.look_at_memory();
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) handle_key: HandleKey,
     pub(crate) draining: watch::Sender<bool>,
     pub(crate) failed: AtomicBool,
+    /// Memory is short: growth is refused.
+    pub(crate) crowded: AtomicBool,
 }
 
 /// Which shard has which tenant.
@@ -70,6 +72,10 @@ pub enum Room {
 pub struct NodeStats {
     /// The shards' sums.
     pub shards: Stats,
+    /// What they take in memory, by a generous estimate.
+    pub memory_bytes: u64,
+    /// Whether that is too much: growth is refused.
+    pub memory_short: bool,
     /// Bytes of recent bodies in memory.
     pub cache_bytes: u64,
 }
@@ -117,20 +123,7 @@ impl Node {
 
     /// What the node holds.
     pub fn stats(&self) -> NodeStats {
-        let mut sums = Stats::default();
-        for cell in &self.0.cells {
-            let stats = cell.lock().shard.stats();
-            sums.tenants += stats.tenants;
-            sums.queues += stats.queues;
-            sums.entries += stats.entries;
-            sums.bodies += stats.bodies;
-            sums.pinned_bytes += stats.pinned_bytes;
-            sums.receivers += stats.receivers;
-        }
-        NodeStats {
-            shards: sums,
-            cache_bytes: self.0.cache.bytes() as u64,
-        }
+        self.0.stats()
     }
 
     /// The tenant of that name, if there is one.
@@ -246,8 +239,41 @@ impl Node {
 }
 
 impl Inner {
+    fn stats(&self) -> NodeStats {
+        let mut sums = Stats::default();
+        for cell in &self.cells {
+            let stats = cell.lock().shard.stats();
+            sums.tenants += stats.tenants;
+            sums.queues += stats.queues;
+            sums.entries += stats.entries;
+            sums.bodies += stats.bodies;
+            sums.pinned_bytes += stats.pinned_bytes;
+            sums.receivers += stats.receivers;
+        }
+        NodeStats {
+            shards: sums,
+            memory_bytes: sums.entries * ENTRY_BYTES
+                + (sums.queues + sums.tenants + sums.receivers) * ENTITY_BYTES
+                + sums.pinned_bytes,
+            memory_short: self.crowded.load(Ordering::Relaxed),
+            cache_bytes: self.cache.bytes() as u64,
+        }
+    }
+
+    /// Looks whether memory is short.
+    pub(crate) fn look_at_memory(&self) {
+        let used = self.stats().memory_bytes;
+        let crowded = used > self.options.memory_bytes;
+        if self.crowded.swap(crowded, Ordering::Relaxed) != crowded {
+            tracing::warn!(used, short = crowded, "memory for messages");
+        }
+    }
+
     /// Asks for room on the way to the disk.
     pub(crate) async fn room(&self, room: Room) -> Result<Permit, Error> {
+        if matches!(room, Room::Growth(_)) && self.crowded.load(Ordering::Relaxed) {
+            return Err(EngineError::NodeFull("its memory is short").into());
+        }
         let (bytes, kind) = match room {
             Room::Growth(bytes) => (bytes + RECORD_BYTES, RoomKind::Growth),
             Room::Settlement => (RECORD_BYTES, RoomKind::Settlement),
@@ -309,5 +335,9 @@ impl Inner {
     }
 }
 
+/// What a message takes in memory beside its body.
+const ENTRY_BYTES: u64 = 128;
+/// What a queue, a tenant or a receiver takes.
+const ENTITY_BYTES: u64 = 512;
 /// What the records of one operation take at most beside its bodies, roughly.
 const RECORD_BYTES: usize = 1024;

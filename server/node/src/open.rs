@@ -24,6 +24,8 @@ pub struct Options {
     pub limits: Limits,
     /// How many tenants there may be.
     pub max_tenants: u64,
+    /// Memory for messages and queues; growth is refused beyond it.
+    pub memory_bytes: u64,
     /// Bytes of recent bodies kept in memory.
     pub cache_bytes: usize,
     /// Journal bytes after which the shards are checkpointed.
@@ -38,6 +40,7 @@ impl Default for Options {
             shards: 16,
             limits: Limits::UNLIMITED,
             max_tenants: u64::MAX,
+            memory_bytes: u64::MAX,
             cache_bytes: 256 << 20,
             checkpoint_bytes: 256 << 20,
             save_every: Duration::from_millis(250),
@@ -137,6 +140,7 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
         handle_key: HandleKey::new(secret),
         draining: watch::Sender::new(false),
         failed: false.into(),
+        crowded: false.into(),
     });
     let (committed, failed) = (Arc::downgrade(&inner), Arc::downgrade(&inner));
     inner.store.start(

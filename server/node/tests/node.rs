@@ -363,3 +363,48 @@ async fn checkpoints_and_reclaiming_keep_the_journal_small_and_lose_nothing() {
         .collect();
     assert_eq!(numbers, (0..600).step_by(20).collect::<Vec<_>>());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_short_of_memory_refuses_growth_and_recovers_by_deletes() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = Arc::new(DiskFs::new(dir.path()).unwrap());
+    let options = powerqueue_store::Options {
+        min_free_bytes: 0,
+        ..Default::default()
+    };
+    let options_of_node = Options {
+        shards: 1,
+        memory_bytes: 3000,
+        save_every: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let node = open(Store::open(fs, options).unwrap(), options_of_node).unwrap();
+    let tenant = node.tenant("t").unwrap();
+    let q = queue(&node, &tenant, QueueSettings::default()).await;
+    let mut sent = 0;
+    let refused = loop {
+        match node
+            .run(&tenant, Room::Growth(1), |tx| tx.send(q, message("m")))
+            .await
+        {
+            Ok(stored) => {
+                stored.unwrap();
+                sent += 1;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(refused.to_string().contains("memory"), "{refused}");
+    assert!(sent >= 10);
+    for delivery in node.receive(&tenant, q, TEN, Millis::ZERO).await.unwrap() {
+        complete(&node, &tenant, delivery.claim).await;
+    }
+    while node.stats().memory_bytes > 3000 || node.stats().memory_short {
+        let got = node.receive(&tenant, q, TEN, Millis::ZERO).await.unwrap();
+        for delivery in got {
+            complete(&node, &tenant, delivery.claim).await;
+        }
+        tokio::task::yield_now().await;
+    }
+    send(&node, &tenant, q, "again").await;
+}

@@ -160,6 +160,8 @@ pub struct Storage {
     pub sync: SyncPolicy,
     /// The size of one journal file.
     pub segment_bytes: ByteSize,
+    /// Memory for messages and queues, beside bodies, which are on the disk; growth is refused beyond it.
+    pub memory_bytes: ByteSize,
 }
 
 /// How the broker stops.

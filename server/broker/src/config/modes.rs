@@ -73,6 +73,7 @@ pub fn defaults(mode: Mode) -> Config {
             sync: SyncPolicy::Always,
             // Three are preallocated, which a developer's disk should not notice.
             segment_bytes: ByteSize::mib(if mode == Mode::Local { 16 } else { 64 }),
+            memory_bytes: ByteSize::mib(2048),
         },
         shutdown: Shutdown {
             grace: Span::secs(25),
