@@ -119,7 +119,7 @@ impl Shard {
         self.wheel.set(key, entry.next_change().0);
         if group != NONE {
             if let Some(rare) = queue.rare_mut() {
-                rare.groups.refresh(&mut self.groups, &self.entries, group);
+                rare.groups.refresh(&mut self.groups, &self.entries, key);
             }
         } else if state == State::Ready {
             queue.make_ready(&mut self.entries, key);
@@ -157,8 +157,8 @@ impl Shard {
     /// A lease's end, a delay's end, or the message's.
     pub(crate) fn change_by_time(&mut self, key: u32) {
         let entry = self.entries[key];
-        if entry.state == State::Free || self.queues[entry.queue].index.get(entry.seq) != Some(key)
-        {
+        let holder = self.queues.get(entry.queue);
+        if holder.and_then(|queue| queue.index.get(entry.seq)) != Some(key) {
             return; // buried
         }
         let now = self.now;
