@@ -1,7 +1,8 @@
 //! Message groups: the one mechanism under FIFO message groups, sessions and ordering keys.
 //!
 //! A group holds all its messages in order, whatever their state, linked through the entries. The queue knows the groups
-//! whose first message is ready, by that message's sequence number; only those can yield.
+//! whose first message is ready, by that message's sequence number; only those can yield. Acknowledged messages that are
+//! kept for seek hold their place in the order and nothing up.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +17,9 @@ pub(crate) struct Group {
     pub(crate) name: Arc<str>,
     head: u32,
     tail: u32,
-    /// The head's sequence number while the group stands among the available ones.
+    /// The first that is not acknowledged.
+    first: u32,
+    /// Its sequence number while the group stands among the available ones.
     available_as: Option<Seq>,
 }
 
@@ -26,6 +29,7 @@ impl Default for Group {
             name: Arc::from(""),
             head: NONE,
             tail: NONE,
+            first: NONE,
             available_as: None,
         }
     }
@@ -81,7 +85,7 @@ impl Groups {
         entry.group = slot;
         entry.prev = before;
         entry.next = after;
-        self.refresh(groups, entries, slot);
+        self.refresh(groups, entries, key);
     }
 
     /// Takes a message out of its group; an empty group is forgotten.
@@ -101,10 +105,13 @@ impl Groups {
             NONE => group.tail = prev,
             next => entries[next].prev = prev,
         }
+        if group.first == key {
+            group.first = next;
+        }
         let entry = &mut entries[key];
         entry.next = NONE;
         entry.prev = NONE;
-        self.refresh(groups, entries, slot);
+        self.settle_first(groups, entries, slot);
         if groups[slot].head == NONE {
             let group = groups.remove(slot);
             self.by_name.remove(&group.name);
@@ -112,11 +119,29 @@ impl Groups {
     }
 
     /// Keeps the availability true after a message of the group changed its state.
-    pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
+    pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, key: u32) {
+        let Entry {
+            group: slot,
+            seq,
+            state,
+            ..
+        } = entries[key];
         let group = &mut groups[slot];
-        let head = group.head;
+        let counts = !matches!(state, State::Acked | State::Free);
+        if counts && (group.first == NONE || seq < entries[group.first].seq) {
+            group.first = key;
+        }
+        self.settle_first(groups, entries, slot);
+    }
+
+    fn settle_first(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
+        let group = &mut groups[slot];
+        while group.first != NONE && entries[group.first].state == State::Acked {
+            group.first = entries[group.first].next;
+        }
+        let first = group.first;
         let available =
-            (head != NONE && entries[head].state == State::Ready).then(|| entries[head].seq);
+            (first != NONE && entries[first].state == State::Ready).then(|| entries[first].seq);
         if available == group.available_as {
             return;
         }
@@ -144,7 +169,7 @@ impl Groups {
 }
 
 impl Group {
-    pub(crate) fn head(&self) -> u32 {
-        self.head
+    pub(crate) fn first(&self) -> u32 {
+        self.first
     }
 }

@@ -170,7 +170,7 @@ impl Queue {
                 .rare()?
                 .groups
                 .first_available()
-                .map(|group| groups[group].head()),
+                .map(|group| groups[group].first()),
         }
     }
 

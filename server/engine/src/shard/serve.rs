@@ -56,25 +56,25 @@ impl Shard {
         Ok(taken)
     }
 
-    /// Leases a group's messages from its head up to the first that is not ready.
+    /// Leases a group's messages from its first up to one that is not ready, passing by acknowledged ones.
     fn take_run(
         &mut self,
-        head: u32,
+        first: u32,
         wanted: usize,
         lease: Millis,
         steps: &mut usize,
         taken: &mut Vec<Delivery>,
     ) {
         let end = taken.len() + wanted;
-        let mut key = head;
-        while key != NONE
-            && self.entries[key].state == State::Ready
-            && taken.len() < end
-            && *steps > 0
-        {
+        let mut key = first;
+        while key != NONE && taken.len() < end && *steps > 0 {
+            let Entry { state, next, .. } = self.entries[key];
             *steps -= 1;
-            let next = self.entries[key].next;
-            taken.extend(self.lease(key, lease));
+            match state {
+                State::Ready => taken.extend(self.lease(key, lease)),
+                State::Acked => {}
+                _ => break,
+            }
             key = next;
         }
     }
