@@ -161,6 +161,8 @@ impl Shard {
         if holder.and_then(|queue| queue.index.get(entry.seq)) != Some(key) {
             return; // buried
         }
+        self.sweep_first(key);
+        let entry = self.entries[key];
         let now = self.now;
         if entry.is_expired(now) {
             return self.remove_entry(key, false);
@@ -200,6 +202,13 @@ impl Shard {
         self.queues[*self.queue_slots.get(&queue)?].index.get(seq)
     }
 
+    /// The entry of a message, with everything done to it that was to be done.
+    pub(crate) fn find_swept(&mut self, queue: QueueId, seq: Seq) -> Option<u32> {
+        let key = self.find(queue, seq)?;
+        self.sweep_first(key);
+        Some(key)
+    }
+
     /// Notes that the journal does not know a lease as it is.
     pub(crate) fn mark_unsaved(&mut self, key: u32) {
         let entry = &mut self.entries[key];
@@ -220,6 +229,7 @@ impl Shard {
             let Some(key) = self.find(queue, seq) else {
                 continue;
             };
+            self.sweep_first(key);
             let entry = &mut self.entries[key];
             if !std::mem::take(&mut entry.unsaved) {
                 continue;
@@ -294,6 +304,7 @@ impl Shard {
         entry.due = now;
         entry.delivered_here = false;
         entry.unsaved = false;
+        entry.swept = 0;
         entry.overlaid = true;
         entry.priority = 0;
         self.overlays.insert(key, Arc::new(overlay));

@@ -249,6 +249,7 @@ impl Recovery {
             Ok(slot) => {
                 if shard.replace_settings(slot, settings) {
                     let everything = Sweep {
+                        number: 0,
                         next: Seq(0),
                         end: Seq(u64::MAX),
                         retime: true,
@@ -425,6 +426,7 @@ impl Recovery {
             self.sweep(
                 slot,
                 &Sweep {
+                    number: 0,
                     next: Seq(0),
                     end,
                     retime: false,

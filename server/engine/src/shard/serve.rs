@@ -82,11 +82,11 @@ impl Shard {
     /// Leases one ready message, unless its time or its deliveries are over.
     fn lease(&mut self, key: u32, lease: Millis) -> Option<Delivery> {
         let now = self.now;
+        self.sweep_first(key);
         if self.entries[key].is_expired(now) {
             self.remove_entry(key, false);
             return None;
         }
-        self.sweep_first(key);
         let Entry {
             queue: slot,
             state: State::Ready,

@@ -79,7 +79,7 @@ impl Tx<'_> {
 
     /// Takes back a delivery that never left the node: as if it had not been made.
     pub fn give_back(&mut self, claim: &Claim) {
-        let Some(key) = self.shard.find(claim.queue, claim.seq) else {
+        let Some(key) = self.shard.find_swept(claim.queue, claim.seq) else {
             return;
         };
         let entry = &mut self.shard.entries[key];
@@ -105,12 +105,14 @@ impl Tx<'_> {
         let keys: Vec<u32> = claims
             .iter()
             .map(|claim| {
-                let key = self.shard.find(claim.queue, claim.seq)?;
+                let key = self.shard.find_swept(claim.queue, claim.seq)?;
                 let entry = &self.shard.entries[key];
                 let same = entry.state == State::Leased
                     && entry.deliveries == claim.delivery
                     && entry.delivered_here
+                    && claim.epoch == self.shard.epoch()
                     && !entry.touched
+                    && !entry.is_expired(now)
                     && entry.due > now;
                 same.then_some(key)
             })
@@ -141,7 +143,7 @@ impl Tx<'_> {
         let keys = seqs
             .iter()
             .map(|seq| {
-                let key = self.shard.find(queue, *seq).ok_or(Error::NotFound)?;
+                let key = self.shard.find_swept(queue, *seq).ok_or(Error::NotFound)?;
                 let entry = &self.shard.entries[key];
                 let deferred =
                     entry.state == State::Deferred && !entry.is_expired(self.shard.now());
