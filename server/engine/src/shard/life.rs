@@ -257,12 +257,7 @@ impl Shard {
         answered: bool,
     ) -> Result<()> {
         let from = self.entries[key].queue;
-        let tenant = self.queues[from].tenant;
-        let target = self
-            .tenants
-            .get(&tenant)
-            .and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
-        let to = self.queue_slot(*target.ok_or(Error::NotFound)?)?;
+        let to = self.dead_letter_target(from, policy)?;
         let mut overlay = self
             .overlay(key)
             .map(|overlay| (*overlay).clone())
@@ -274,6 +269,19 @@ impl Shard {
             self.entries[key].enqueued_at
         };
         self.move_entry(key, to, overlay, enqueued_at, answered)
+    }
+
+    /// The slot of a dead-letter queue. A queue that is its own has none.
+    pub(crate) fn dead_letter_target(&self, from: u32, policy: &DeadLetter) -> Result<u32> {
+        let target = self
+            .tenants
+            .get(&self.queues[from].tenant)
+            .and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
+        let to = self.queue_slot(*target.ok_or(Error::NotFound)?)?;
+        if to == from {
+            return Err(Error::NotFound);
+        }
+        Ok(to)
     }
 
     /// Moves a message. Its own lifetime goes along; otherwise the target's counts from `enqueued_at`.
@@ -420,8 +428,11 @@ impl Shard {
                 break;
             };
             done += self.clear_page(&mut grave);
-            if grave.index.len() > 0 || grave.forget_some(&mut self.groups, super::SLICE) {
+            if grave.index.len() > 0 {
                 self.graves.push_front(grave);
+            } else if grave.forget_some(&mut self.groups, super::SLICE) {
+                self.graves.push_front(grave);
+                done += super::SLICE;
             }
         }
         done

@@ -28,14 +28,13 @@ impl Shard {
             };
             if room == 0 {
                 let limit = u64::from(settings.max_leased);
-                return if taken.is_empty() {
-                    Err(Error::TooMany {
+                if taken.is_empty() {
+                    return Err(Error::TooMany {
                         what: "leased messages",
                         limit,
-                    })
-                } else {
-                    Ok(taken)
-                };
+                    });
+                }
+                break;
             }
             let wanted = (request.max as usize - taken.len()).min(room as usize);
             match settings.groups {
@@ -98,6 +97,7 @@ impl Shard {
         let settings = Arc::clone(&self.queues[slot].settings);
         if let Some(policy) = &settings.dead_letter
             && self.entries[key].deliveries >= policy.max_deliveries
+            && !self.is_unseen_dead_letter(key)
         {
             match self.dead_letter(key, policy, false) {
                 Ok(()) => return None,
@@ -119,6 +119,15 @@ impl Shard {
         }
         self.mark_unsaved(key);
         Some(self.delivery(key))
+    }
+
+    /// Whether a message was dead-lettered to where it is and not delivered since: it is delivered before it goes
+    /// further, so that queues that are each other's dead-letter queue do not pass it on for ever.
+    fn is_unseen_dead_letter(&self, key: u32) -> bool {
+        !self.entries[key].delivered_here
+            && self
+                .overlay(key)
+                .is_some_and(|overlay| overlay.dead_letter_source.is_some())
     }
 
     /// The delivery that an entry is in.
@@ -146,9 +155,13 @@ impl Shard {
     pub(crate) fn serve_touched(&mut self) {
         let mut budget = SLICE;
         while budget > 0 {
-            let Some(slot) = self.unserved.pop_first() else {
+            // In turn, so that a queue which always has more to do does not hold up those behind it.
+            let next = self.unserved.range(self.serve_next..).next();
+            let Some(&slot) = next.or(self.unserved.first()) else {
                 break;
             };
+            self.unserved.remove(&slot);
+            self.serve_next = slot + 1;
             if self.serve(slot, &mut budget) {
                 self.unserved.insert(slot);
             }
@@ -252,7 +265,7 @@ impl Shard {
         if claim.delivery == entry.deliveries {
             !entry.delivered_here || claim.epoch == self.epoch
         } else {
-            claim.delivery > entry.deliveries && claim.epoch < self.epoch
+            claim.delivery > entry.deliveries && !entry.delivered_here && claim.epoch < self.epoch
         }
     }
 }

@@ -63,30 +63,36 @@ impl Shard {
                 _ => return,
             }
             match self.alarms.pop_first() {
-                Some((_, Alarm::Dedup(queue))) => self.fade(queue),
+                Some((_, Alarm::Dedup(queue))) => {
+                    if self.fade(queue) {
+                        return;
+                    }
+                }
                 Some((_, Alarm::Tombstone(tenant, name))) => self.forget_tombstone(tenant, &name),
                 None => return,
             }
         }
     }
 
-    /// Forgets deduplication ids whose window is over.
-    fn fade(&mut self, queue: QueueId) {
+    /// Forgets a slice of the deduplication ids whose window is over; whether there are more.
+    fn fade(&mut self, queue: QueueId) -> bool {
         let now = self.now;
         let Ok(slot) = self.queue_slot(queue) else {
-            return;
+            return false;
         };
         let tenant = self.queues[slot].tenant;
         let Some(rare) = self.queues[slot].rare_mut() else {
-            return;
+            return false;
         };
         let freed = rare.dedup.expire(now, SLICE);
-        if let Some(at) = rare.dedup.next_expiry() {
+        let next = rare.dedup.next_expiry();
+        if let Some(at) = next {
             self.alarms.insert((at.max(now), Alarm::Dedup(queue)));
         }
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.dedup_bytes -= freed;
         }
+        next.is_some_and(|at| at <= now)
     }
 
     /// Keeps a deleted name from being made again until then.
@@ -95,7 +101,10 @@ impl Shard {
         let Some(holder) = self.tenants.get_mut(&tenant) else {
             return;
         };
-        holder.tombstones.insert(Arc::clone(&name), until);
+        if let Some(before) = holder.tombstones.insert(Arc::clone(&name), until) {
+            self.alarms
+                .remove(&(before, Alarm::Tombstone(tenant, Arc::clone(&name))));
+        }
         self.alarms.insert((until, Alarm::Tombstone(tenant, name)));
         if holder.tombstones.len() as u64 > limit
             && let Some(first) = holder
@@ -104,7 +113,10 @@ impl Shard {
                 .min_by_key(|(_, until)| **until)
                 .map(|(name, _)| Arc::clone(name))
         {
-            holder.tombstones.remove(&first);
+            if let Some(until) = holder.tombstones.remove(&first) {
+                self.alarms
+                    .remove(&(until, Alarm::Tombstone(tenant, first)));
+            }
         }
     }
 

@@ -131,7 +131,7 @@ impl Tx<'_> {
     }
 
     /// Leases messages that were set aside, by their sequence numbers. [`Error::NotFound`] if any is not there or not
-    /// deferred; then none is leased.
+    /// deferred, or named twice; then none is leased.
     pub fn receive_deferred(
         &mut self,
         queue: QueueId,
@@ -150,6 +150,10 @@ impl Tx<'_> {
                 deferred.then_some(key).ok_or(Error::NotFound)
             })
             .collect::<Result<Vec<_>>>()?;
+        let distinct: std::collections::BTreeSet<&Seq> = seqs.iter().collect();
+        if distinct.len() < seqs.len() {
+            return Err(Error::NotFound);
+        }
         let until = self
             .now()
             .plus(lease.unwrap_or(self.shard.queues[slot].settings.lease));

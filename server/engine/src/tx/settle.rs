@@ -228,4 +228,4 @@ impl Tx<'_> {
 /// How many changes to all messages of a queue may be under way.
 const MAX_SWEEPS: usize = 16;
 
-const NO_DEAD_LETTER: Error = Error::NotAllowed("the queue has no dead-letter queue");
+pub(crate) const NO_DEAD_LETTER: Error = Error::NotAllowed("the queue has no dead-letter queue");
