@@ -58,8 +58,8 @@ pub(crate) struct Entry {
     pub(crate) overlaid: bool,
     /// Its lifetime is the sender's, not the queue's.
     pub(crate) own_ttl: bool,
-    /// Changed since the sweep of its queue began, with the sweep's change made first: the sweep passes it by.
-    pub(crate) swept: bool,
+    /// The last of its queue's sweeps whose change was made ahead of time: those up to it pass the message by.
+    pub(crate) swept: u32,
 }
 
 impl Default for Entry {
@@ -84,7 +84,7 @@ impl Default for Entry {
             touched: false,
             overlaid: false,
             own_ttl: false,
-            swept: false,
+            swept: 0,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A group holds all its messages in order, whatever their state, linked through the entries. The queue knows the groups
 //! whose first message is ready, in the order in which they became so; only those can yield. A group that was received
-//! from so goes behind those that were waiting (SQS does the same).
+//! from so goes behind those that were waiting (SQS does the same). Acknowledged messages that are kept for seek hold
+//! their place in the order and nothing up.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,6 +17,8 @@ pub(crate) struct Group {
     pub(crate) name: Arc<str>,
     head: u32,
     tail: u32,
+    /// The first that is not acknowledged.
+    first: u32,
     /// Its place among the available ones, while it is one of them.
     turn: Option<u64>,
 }
@@ -26,6 +29,7 @@ impl Default for Group {
             name: Arc::from(""),
             head: NONE,
             tail: NONE,
+            first: NONE,
             turn: None,
         }
     }
@@ -83,7 +87,7 @@ impl Groups {
         entry.group = slot;
         entry.prev = before;
         entry.next = after;
-        self.refresh(groups, entries, slot);
+        self.refresh(groups, entries, key);
     }
 
     /// Takes a message out of its group; an empty group is forgotten.
@@ -103,10 +107,13 @@ impl Groups {
             NONE => group.tail = prev,
             next => entries[next].prev = prev,
         }
+        if group.first == key {
+            group.first = next;
+        }
         let entry = &mut entries[key];
         entry.next = NONE;
         entry.prev = NONE;
-        self.refresh(groups, entries, slot);
+        self.settle_first(groups, entries, slot);
         if groups[slot].head == NONE {
             let group = groups.remove(slot);
             self.by_name.remove(&group.name);
@@ -114,9 +121,27 @@ impl Groups {
     }
 
     /// Keeps the availability true after a message of the group changed its state.
-    pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
+    pub(crate) fn refresh(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, key: u32) {
+        let Entry {
+            group: slot,
+            seq,
+            state,
+            ..
+        } = entries[key];
         let group = &mut groups[slot];
-        let yields = group.head != NONE && entries[group.head].state == State::Ready;
+        let counts = !matches!(state, State::Acked | State::Free);
+        if counts && (group.first == NONE || seq < entries[group.first].seq) {
+            group.first = key;
+        }
+        self.settle_first(groups, entries, slot);
+    }
+
+    fn settle_first(&mut self, groups: &mut Slab<Group>, entries: &Slab<Entry>, slot: u32) {
+        let group = &mut groups[slot];
+        while group.first != NONE && entries[group.first].state == State::Acked {
+            group.first = entries[group.first].next;
+        }
+        let yields = group.first != NONE && entries[group.first].state == State::Ready;
         match (group.turn, yields) {
             (None, true) => {
                 group.turn = Some(self.next_turn);
@@ -147,7 +172,7 @@ impl Groups {
 }
 
 impl Group {
-    pub(crate) fn head(&self) -> u32 {
-        self.head
+    pub(crate) fn first(&self) -> u32 {
+        self.first
     }
 }

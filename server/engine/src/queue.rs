@@ -48,12 +48,16 @@ pub(crate) struct Rare {
     /// Receivers with credit, in turn.
     pub(crate) waiting: VecDeque<ReceiverId>,
     pub(crate) receivers: BTreeSet<ReceiverId>,
-    pub(crate) sweep: Option<Sweep>,
+    /// In the order they began; a message sees all of them in that order.
+    pub(crate) sweeps: VecDeque<Sweep>,
+    /// The number of the last one.
+    pub(crate) last_sweep: u32,
 }
 
 /// A change to every message below `end`, made in slices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sweep {
+    pub(crate) number: u32,
     pub(crate) next: Seq,
     pub(crate) end: Seq,
     /// Whether lifetimes and delays follow the queue's new settings.
@@ -170,7 +174,7 @@ impl Queue {
                 .rare()?
                 .groups
                 .first_available()
-                .map(|group| groups[group].head()),
+                .map(|group| groups[group].first()),
         }
     }
 

@@ -119,7 +119,7 @@ impl Shard {
         self.wheel.set(key, entry.next_change().0);
         if group != NONE {
             if let Some(rare) = queue.rare_mut() {
-                rare.groups.refresh(&mut self.groups, &self.entries, group);
+                rare.groups.refresh(&mut self.groups, &self.entries, key);
             }
         } else if state == State::Ready {
             queue.make_ready(&mut self.entries, key);
@@ -157,10 +157,12 @@ impl Shard {
     /// A lease's end, a delay's end, or the message's.
     pub(crate) fn change_by_time(&mut self, key: u32) {
         let entry = self.entries[key];
-        if entry.state == State::Free || self.queues[entry.queue].index.get(entry.seq) != Some(key)
-        {
+        let holder = self.queues.get(entry.queue);
+        if holder.and_then(|queue| queue.index.get(entry.seq)) != Some(key) {
             return; // buried
         }
+        self.sweep_first(key);
+        let entry = self.entries[key];
         let now = self.now;
         if entry.is_expired(now) {
             return self.remove_entry(key, false);
@@ -200,6 +202,13 @@ impl Shard {
         self.queues[*self.queue_slots.get(&queue)?].index.get(seq)
     }
 
+    /// The entry of a message, with everything done to it that was to be done.
+    pub(crate) fn find_swept(&mut self, queue: QueueId, seq: Seq) -> Option<u32> {
+        let key = self.find(queue, seq)?;
+        self.sweep_first(key);
+        Some(key)
+    }
+
     /// Notes that the journal does not know a lease as it is.
     pub(crate) fn mark_unsaved(&mut self, key: u32) {
         let entry = &mut self.entries[key];
@@ -220,6 +229,7 @@ impl Shard {
             let Some(key) = self.find(queue, seq) else {
                 continue;
             };
+            self.sweep_first(key);
             let entry = &mut self.entries[key];
             if !std::mem::take(&mut entry.unsaved) {
                 continue;
@@ -247,12 +257,7 @@ impl Shard {
         answered: bool,
     ) -> Result<()> {
         let from = self.entries[key].queue;
-        let tenant = self.queues[from].tenant;
-        let target = self
-            .tenants
-            .get(&tenant)
-            .and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
-        let to = self.queue_slot(*target.ok_or(Error::NotFound)?)?;
+        let to = self.dead_letter_target(from, policy)?;
         let mut overlay = self
             .overlay(key)
             .map(|overlay| (*overlay).clone())
@@ -264,6 +269,19 @@ impl Shard {
             self.entries[key].enqueued_at
         };
         self.move_entry(key, to, overlay, enqueued_at, answered)
+    }
+
+    /// The slot of a dead-letter queue. A queue that is its own has none.
+    pub(crate) fn dead_letter_target(&self, from: u32, policy: &DeadLetter) -> Result<u32> {
+        let target = self
+            .tenants
+            .get(&self.queues[from].tenant)
+            .and_then(|tenant| tenant.queues.get(policy.queue.as_str()));
+        let to = self.queue_slot(*target.ok_or(Error::NotFound)?)?;
+        if to == from {
+            return Err(Error::NotFound);
+        }
+        Ok(to)
     }
 
     /// Moves a message. Its own lifetime goes along; otherwise the target's counts from `enqueued_at`.
@@ -294,6 +312,7 @@ impl Shard {
         entry.due = now;
         entry.delivered_here = false;
         entry.unsaved = false;
+        entry.swept = 0;
         entry.overlaid = true;
         entry.priority = 0;
         self.overlays.insert(key, Arc::new(overlay));
@@ -409,8 +428,11 @@ impl Shard {
                 break;
             };
             done += self.clear_page(&mut grave);
-            if grave.index.len() > 0 || grave.forget_some(&mut self.groups, super::SLICE) {
+            if grave.index.len() > 0 {
                 self.graves.push_front(grave);
+            } else if grave.forget_some(&mut self.groups, super::SLICE) {
+                self.graves.push_front(grave);
+                done += super::SLICE;
             }
         }
         done

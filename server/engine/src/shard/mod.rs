@@ -129,7 +129,8 @@ pub struct Shard {
     sweeping: BTreeSet<u32>,
     /// Queues whose receivers may be served.
     unserved: BTreeSet<u32>,
-    last_served: u32,
+    /// The slot from which on they are served next.
+    serve_next: u32,
     /// Messages to let go once their group is durable.
     held: VecDeque<(OpNo, QueueId, Seq)>,
     /// Bodies on their way to the disk, by group.
@@ -219,7 +220,7 @@ impl Shard {
             graves: VecDeque::new(),
             sweeping: BTreeSet::new(),
             unserved: BTreeSet::new(),
-            last_served: 0,
+            serve_next: 0,
             held: VecDeque::new(),
             in_flight: VecDeque::new(),
             unsaved: VecDeque::new(),

@@ -106,6 +106,7 @@ impl Recovery {
                 copies,
             } => {
                 self.shard.now = self.shard.now.max(at);
+                self.shard.bodies.skip_to(BodyId(body.0 + 1));
                 let lies = body_at(index)?;
                 for copy in &copies {
                     self.copied(copy, at, body, lies, charge);
@@ -216,7 +217,10 @@ impl Recovery {
         shard.now = shard.now.max(at);
         shard.next_tenant = shard.next_tenant.max((id.0 >> SHARD_BITS) + 1);
         shard.next_account = shard.next_account.max(account % 1_000_000_000 + 1);
-        if !shard.tenants.contains_key(&id) {
+        if shard.tenants.contains_key(&id) {
+            // The name may have gone by way of an older tenant, which the checkpoint no longer has.
+            shard.tenant_names.insert(Arc::from(name), id);
+        } else {
             shard.add_tenant(Tenant::new(id, Arc::from(name), account));
         }
     }
@@ -246,6 +250,7 @@ impl Recovery {
             Ok(slot) => {
                 if shard.replace_settings(slot, settings) {
                     let everything = Sweep {
+                        number: 0,
                         next: Seq(0),
                         end: Seq(u64::MAX),
                         retime: true,
@@ -312,7 +317,6 @@ impl Recovery {
         let queue = &mut self.shard.queues[slot];
         queue.next_seq = queue.next_seq.max(Seq(copy.seq.0 + 1));
         if lies.is_none() {
-            self.shard.bodies.skip_to(BodyId(body.0 + 1));
             return;
         }
         self.image(&Image {
@@ -422,6 +426,7 @@ impl Recovery {
             self.sweep(
                 slot,
                 &Sweep {
+                    number: 0,
                     next: Seq(0),
                     end,
                     retime: false,

@@ -28,14 +28,13 @@ impl Shard {
             };
             if room == 0 {
                 let limit = u64::from(settings.max_leased);
-                return if taken.is_empty() {
-                    Err(Error::TooMany {
+                if taken.is_empty() {
+                    return Err(Error::TooMany {
                         what: "leased messages",
                         limit,
-                    })
-                } else {
-                    Ok(taken)
-                };
+                    });
+                }
+                break;
             }
             let wanted = (request.max as usize - taken.len()).min(room as usize);
             match settings.groups {
@@ -56,25 +55,27 @@ impl Shard {
         Ok(taken)
     }
 
-    /// Leases a group's messages from its head up to the first that is not ready.
+    /// Leases a group's messages from its first up to one that is not ready, passing by acknowledged ones.
     fn take_run(
         &mut self,
-        head: u32,
+        first: u32,
         wanted: usize,
         lease: Millis,
         steps: &mut usize,
         taken: &mut Vec<Delivery>,
     ) {
         let end = taken.len() + wanted;
-        let mut key = head;
-        while key != NONE
-            && self.entries[key].state == State::Ready
-            && taken.len() < end
-            && *steps > 0
-        {
+        let mut key = first;
+        while key != NONE && taken.len() < end && *steps > 0 {
+            let Entry {
+                state, next, queue, ..
+            } = self.entries[key];
             *steps -= 1;
-            let Entry { next, queue, .. } = self.entries[key];
-            taken.extend(self.lease(key, lease));
+            match state {
+                State::Ready => taken.extend(self.lease(key, lease)),
+                State::Acked => {}
+                _ => break,
+            }
             // Its dead-letter queue is full: what stays here still goes before what is behind it.
             let Entry {
                 state,
@@ -91,11 +92,11 @@ impl Shard {
     /// Leases one ready message, unless its time or its deliveries are over.
     fn lease(&mut self, key: u32, lease: Millis) -> Option<Delivery> {
         let now = self.now;
+        self.sweep_first(key);
         if self.entries[key].is_expired(now) {
             self.remove_entry(key, false);
             return None;
         }
-        self.sweep_first(key);
         let Entry {
             queue: slot,
             state: State::Ready,
@@ -107,6 +108,7 @@ impl Shard {
         let settings = Arc::clone(&self.queues[slot].settings);
         if let Some(policy) = &settings.dead_letter
             && self.entries[key].deliveries >= policy.max_deliveries
+            && !self.is_unseen_dead_letter(key)
         {
             match self.dead_letter(key, policy, false) {
                 Ok(()) => return None,
@@ -128,6 +130,15 @@ impl Shard {
         }
         self.mark_unsaved(key);
         Some(self.delivery(key))
+    }
+
+    /// Whether a message was dead-lettered to where it is and not delivered since: it is delivered before it goes
+    /// further, so that queues that are each other's dead-letter queue do not pass it on for ever.
+    fn is_unseen_dead_letter(&self, key: u32) -> bool {
+        !self.entries[key].delivered_here
+            && self
+                .overlay(key)
+                .is_some_and(|overlay| overlay.dead_letter_source.is_some())
     }
 
     /// The delivery that an entry is in.
@@ -155,13 +166,13 @@ impl Shard {
     pub(crate) fn serve_touched(&mut self) {
         let mut budget = SLICE;
         while budget > 0 {
-            // The next one in turn, so that a busy queue does not keep the others waiting.
-            let next = self.unserved.range(self.last_served + 1..).next();
-            let Some(slot) = next.or(self.unserved.first()).copied() else {
+            // In turn, so that a queue which always has more to do does not hold up those behind it.
+            let next = self.unserved.range(self.serve_next..).next();
+            let Some(&slot) = next.or(self.unserved.first()) else {
                 break;
             };
             self.unserved.remove(&slot);
-            self.last_served = slot;
+            self.serve_next = slot + 1;
             if self.serve(slot, &mut budget) {
                 self.unserved.insert(slot);
             }
@@ -265,7 +276,7 @@ impl Shard {
         if claim.delivery == entry.deliveries {
             !entry.delivered_here || claim.epoch == self.epoch
         } else {
-            claim.delivery > entry.deliveries && claim.epoch < self.epoch
+            claim.delivery > entry.deliveries && !entry.delivered_here && claim.epoch < self.epoch
         }
     }
 }

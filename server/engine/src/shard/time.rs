@@ -63,30 +63,36 @@ impl Shard {
                 _ => return,
             }
             match self.alarms.pop_first() {
-                Some((_, Alarm::Dedup(queue))) => self.fade(queue),
+                Some((_, Alarm::Dedup(queue))) => {
+                    if self.fade(queue) {
+                        return;
+                    }
+                }
                 Some((_, Alarm::Tombstone(tenant, name))) => self.forget_tombstone(tenant, &name),
                 None => return,
             }
         }
     }
 
-    /// Forgets deduplication ids whose window is over.
-    fn fade(&mut self, queue: QueueId) {
+    /// Forgets a slice of the deduplication ids whose window is over; whether there are more.
+    fn fade(&mut self, queue: QueueId) -> bool {
         let now = self.now;
         let Ok(slot) = self.queue_slot(queue) else {
-            return;
+            return false;
         };
         let tenant = self.queues[slot].tenant;
         let Some(rare) = self.queues[slot].rare_mut() else {
-            return;
+            return false;
         };
         let freed = rare.dedup.expire(now, SLICE);
-        if let Some(at) = rare.dedup.next_expiry() {
+        let next = rare.dedup.next_expiry();
+        if let Some(at) = next {
             self.alarms.insert((at.max(now), Alarm::Dedup(queue)));
         }
         if let Some(tenant) = self.tenant_mut(tenant) {
             tenant.dedup_bytes -= freed;
         }
+        next.is_some_and(|at| at <= now)
     }
 
     /// Keeps a deleted name from being made again until then.
@@ -95,7 +101,10 @@ impl Shard {
         let Some(holder) = self.tenants.get_mut(&tenant) else {
             return;
         };
-        holder.tombstones.insert(Arc::clone(&name), until);
+        if let Some(before) = holder.tombstones.insert(Arc::clone(&name), until) {
+            self.alarms
+                .remove(&(before, Alarm::Tombstone(tenant, Arc::clone(&name))));
+        }
         self.alarms.insert((until, Alarm::Tombstone(tenant, name)));
         if holder.tombstones.len() as u64 > limit
             && let Some(first) = holder
@@ -103,8 +112,10 @@ impl Shard {
                 .iter()
                 .min_by_key(|(_, until)| **until)
                 .map(|(name, _)| Arc::clone(name))
+            && let Some(until) = holder.tombstones.remove(&first)
         {
-            holder.tombstones.remove(&first);
+            self.alarms
+                .remove(&(until, Alarm::Tombstone(tenant, first)));
         }
     }
 
@@ -120,25 +131,40 @@ impl Shard {
         }
     }
 
-    /// Begins, or begins anew, a change to every message that the queue has now.
+    /// Begins a change to every message that the queue has now.
     pub(crate) fn start_sweep(&mut self, slot: u32, retime: bool, seek: Option<Seek>) {
         let end = self.queues[slot].next_seq;
         let rare = self.queues[slot].make_rare();
-        let before = rare.sweep.take();
-        rare.sweep = Some(Sweep {
+        if retime {
+            // One that has not begun would do the same as this one.
+            rare.sweeps
+                .retain(|sweep| !sweep.retime || sweep.next > Seq(0));
+        }
+        rare.last_sweep += 1;
+        rare.sweeps.push_back(Sweep {
+            number: rare.last_sweep,
             next: Seq(0),
             end,
-            retime: retime || before.is_some_and(|sweep| sweep.retime),
-            seek: seek.or(before.and_then(|sweep| sweep.seek)),
+            retime,
+            seek,
         });
         self.sweeping.insert(slot);
     }
 
+    /// How many sweeps of a queue are under way.
+    pub(crate) fn sweeps(&self, slot: u32) -> usize {
+        self.queues[slot].rare().map_or(0, |rare| rare.sweeps.len())
+    }
+
     fn sweep_some(&mut self) {
-        let Some(slot) = self.sweeping.pop_first() else {
+        let Some(&slot) = self.sweeping.first() else {
             return;
         };
-        let Some(mut sweep) = self.queues[slot].rare().and_then(|rare| rare.sweep) else {
+        let Some(sweep) = self.queues[slot]
+            .rare()
+            .and_then(|rare| rare.sweeps.front().copied())
+        else {
+            self.sweeping.remove(&slot);
             return;
         };
         let slice: Vec<(Seq, u32)> = self.queues[slot]
@@ -148,37 +174,39 @@ impl Shard {
             .take(SLICE)
             .collect();
         for (_, key) in &slice {
-            if !std::mem::take(&mut self.entries[*key].swept) {
+            if self.entries[*key].swept < sweep.number {
                 self.sweep_entry(slot, *key, &sweep);
             }
         }
-        let rest = if slice.len() == SLICE {
-            slice.last().map(|(seq, _)| Seq(seq.0 + 1))
-        } else {
-            None
+        let Some(rare) = self.queues[slot].rare_mut() else {
+            return;
         };
-        if let Some(rare) = self.queues[slot].rare_mut() {
-            rare.sweep = rest.map(|next| {
-                sweep.next = next;
-                sweep
-            });
+        match (slice.last(), rare.sweeps.front_mut()) {
+            (Some((seq, _)), Some(sweep)) if slice.len() == SLICE => sweep.next = Seq(seq.0 + 1),
+            _ => {
+                rare.sweeps.pop_front();
+            }
         }
-        if rest.is_some() {
-            self.sweeping.insert(slot);
+        if rare.sweeps.is_empty() {
+            self.sweeping.remove(&slot);
         }
     }
 
-    /// Makes a pending sweep's change to a message before anything else happens to it.
+    /// Makes the changes of pending sweeps to a message before anything else happens to it.
     pub(crate) fn sweep_first(&mut self, key: u32) {
-        let Entry {
-            queue, seq, swept, ..
-        } = self.entries[key];
-        let Some(sweep) = self.queues[queue].rare().and_then(|rare| rare.sweep) else {
-            return;
-        };
-        if !swept && seq >= sweep.next && seq < sweep.end {
-            self.sweep_entry(queue, key, &sweep);
-            self.entries[key].swept = true;
+        let Entry { queue, seq, .. } = self.entries[key];
+        for at in 0..self.sweeps(queue) {
+            let sweep = self.queues[queue]
+                .rare()
+                .and_then(|rare| rare.sweeps.get(at).copied());
+            if let Some(sweep) = sweep
+                && self.entries[key].swept < sweep.number
+                && seq >= sweep.next
+                && seq < sweep.end
+            {
+                self.sweep_entry(queue, key, &sweep);
+                self.entries[key].swept = sweep.number;
+            }
         }
     }
 

@@ -147,6 +147,8 @@ impl Tx<'_> {
         }
         self.shard.queues[slot].modified_at = self.shard.now();
         self.record_queue(slot);
+        // There may be room for more leases.
+        self.shard.touch(slot);
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Tx<'_> {
 
     /// Takes back a delivery that never left the node: as if it had not been made.
     pub fn give_back(&mut self, claim: &Claim) {
-        let Some(key) = self.shard.find(claim.queue, claim.seq) else {
+        let Some(key) = self.shard.find_swept(claim.queue, claim.seq) else {
             return;
         };
         let entry = &mut self.shard.entries[key];
@@ -105,12 +105,14 @@ impl Tx<'_> {
         let keys: Vec<u32> = claims
             .iter()
             .map(|claim| {
-                let key = self.shard.find(claim.queue, claim.seq)?;
+                let key = self.shard.find_swept(claim.queue, claim.seq)?;
                 let entry = &self.shard.entries[key];
                 let same = entry.state == State::Leased
                     && entry.deliveries == claim.delivery
                     && entry.delivered_here
+                    && claim.epoch == self.shard.epoch()
                     && !entry.touched
+                    && !entry.is_expired(now)
                     && entry.due > now;
                 same.then_some(key)
             })
@@ -129,7 +131,7 @@ impl Tx<'_> {
     }
 
     /// Leases messages that were set aside, by their sequence numbers. [`Error::NotFound`] if any is not there or not
-    /// deferred; then none is leased.
+    /// deferred, or named twice; then none is leased.
     pub fn receive_deferred(
         &mut self,
         queue: QueueId,
@@ -141,13 +143,17 @@ impl Tx<'_> {
         let keys = seqs
             .iter()
             .map(|seq| {
-                let key = self.shard.find(queue, *seq).ok_or(Error::NotFound)?;
+                let key = self.shard.find_swept(queue, *seq).ok_or(Error::NotFound)?;
                 let entry = &self.shard.entries[key];
                 let deferred =
                     entry.state == State::Deferred && !entry.is_expired(self.shard.now());
                 deferred.then_some(key).ok_or(Error::NotFound)
             })
             .collect::<Result<Vec<_>>>()?;
+        let distinct: std::collections::BTreeSet<&Seq> = seqs.iter().collect();
+        if distinct.len() < seqs.len() {
+            return Err(Error::NotFound);
+        }
         let until = self
             .now()
             .plus(lease.unwrap_or(self.shard.queues[slot].settings.lease));

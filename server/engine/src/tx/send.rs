@@ -7,10 +7,10 @@ use crate::{
     entry::State,
     error::{Error, Result},
     ids::{Millis, QueueId, Seq},
-    message::{NewMessage, Sent},
+    message::{NewMessage, Sent, Settle},
     record::{Copied, Deduplicated, Record},
     shard::life::Birth,
-    tx::{Command, Tx},
+    tx::{Command, Tx, settle::NO_DEAD_LETTER},
 };
 
 /// What sends of the same transaction will take, besides what is held already.
@@ -64,7 +64,10 @@ impl Tx<'_> {
                             "a message can be settled once in a transaction",
                         ));
                     }
-                    self.check_settle(claim, *settle, *stale)?;
+                    let key = self.check_settle(claim, *settle, *stale)?;
+                    if *settle == Settle::DeadLetter {
+                        self.check_dead_letter(key, &mut taken)?;
+                    }
                 }
             }
         }
@@ -121,6 +124,17 @@ impl Tx<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a message can go to its dead-letter queue beside what the transaction's others take.
+    fn check_dead_letter(&self, key: u32, taken: &mut Taken) -> Result<()> {
+        let slot = self.shard.entries[key].queue;
+        let settings = &self.shard.queues[slot].settings;
+        let policy = settings.dead_letter.as_ref().ok_or(NO_DEAD_LETTER)?;
+        let to = self.shard.dead_letter_target(slot, policy)?;
+        let messages = taken.messages.entry(to).or_default();
+        *messages += 1;
+        self.shard.check_room(to, *messages, 0)
     }
 
     fn remembered(&self, slot: u32, message: &NewMessage) -> Option<Remembered> {

@@ -29,7 +29,6 @@ impl Tx<'_> {
     /// `stale`'s matter.
     pub fn settle(&mut self, claim: Claim, settle: Settle, stale: Stale) -> Result<()> {
         let key = self.check_settle(&claim, settle, stale)?;
-        self.shard.sweep_first(key);
         let now = self.now();
         match settle {
             Settle::Complete => self.complete(key),
@@ -54,11 +53,15 @@ impl Tx<'_> {
     }
 
     /// The entry that a settlement is about, if it would be accepted.
-    pub(crate) fn check_settle(&self, claim: &Claim, settle: Settle, stale: Stale) -> Result<u32> {
-        self.shard.queue_slot(claim.queue)?;
+    pub(crate) fn check_settle(
+        &mut self,
+        claim: &Claim,
+        settle: Settle,
+        stale: Stale,
+    ) -> Result<u32> {
         let key = self
             .shard
-            .find(claim.queue, claim.seq)
+            .find_swept(claim.queue, claim.seq)
             .ok_or(Error::NotFound)?;
         let entry = &self.shard.entries[key];
         if entry.state == State::Acked || entry.is_expired(self.shard.now()) {
@@ -133,8 +136,12 @@ impl Tx<'_> {
             else {
                 break;
             };
+            self.shard.sweep_first(key);
             if self.shard.entries[key].is_expired(now) {
                 self.shard.remove_entry(key, false);
+                continue;
+            }
+            if self.shard.entries[key].state != State::Ready {
                 continue;
             }
             let movable = Movable {
@@ -164,12 +171,16 @@ impl Tx<'_> {
     }
 
     /// Moves the line between what a queue that retains acknowledged messages has delivered and what it has not.
+    /// [`Error::Busy`] while too many earlier ones are still under way.
     pub fn seek(&mut self, queue: QueueId, to: SeekTo) -> Result<()> {
         let slot = self.shard.queue_slot(queue)?;
         let retain = self.shard.queues[slot].settings.retain_acked;
         let retain = retain.ok_or(Error::NotAllowed(
             "the queue retains no acknowledged messages",
         ))?;
+        if self.shard.sweeps(slot) >= MAX_SWEEPS {
+            return Err(Error::Busy);
+        }
         let boundary = match to {
             SeekTo::Seq(seq) => seq,
             SeekTo::Time(time) => self.first_sent_from(slot, time),
@@ -196,4 +207,7 @@ impl Tx<'_> {
     }
 }
 
-const NO_DEAD_LETTER: Error = Error::NotAllowed("the queue has no dead-letter queue");
+/// How many changes to all messages of a queue may be under way.
+const MAX_SWEEPS: usize = 16;
+
+pub(crate) const NO_DEAD_LETTER: Error = Error::NotAllowed("the queue has no dead-letter queue");
