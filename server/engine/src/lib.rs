@@ -30,7 +30,7 @@ pub use message::{
     Claim, Content, DedupKey, Delivery, NewMessage, Overlay, Receive, Sent, Settle, Stale,
 };
 pub use record::BadRecord;
-pub use settings::{DeadLetter, Dedup, GroupMode, Limits, QueueSettings};
+pub use settings::{DeadLetter, Dedup, GroupMode, Limits, Origin, QueueSettings};
 pub use shard::{Capture, Effect, GroupOut, Output, Recovery, Shard, Stats, StoredBody};
 pub use tenant::Usage;
-pub use tx::{Command, Movable, MoveTarget, Origin, QueueView, SeekTo, Tx};
+pub use tx::{Command, Movable, MoveTarget, QueueView, SeekTo, Tx};

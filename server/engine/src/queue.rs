@@ -12,9 +12,8 @@ use crate::{
     ids::{Millis, QueueId, ReceiverId, Seq, TenantId},
     index::Index,
     ready::Ready,
-    settings::QueueSettings,
+    settings::{Origin, QueueSettings},
     slab::Slab,
-    tx::Origin,
 };
 
 #[derive(Debug)]

@@ -56,6 +56,15 @@ impl Default for QueueSettings {
     }
 }
 
+/// Who made a queue: an implicit one is reaped when idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A create request.
+    Explicit,
+    /// The use of a name that did not exist.
+    ByUse,
+}
+
 /// How messages with a group are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum GroupMode {

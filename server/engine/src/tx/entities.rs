@@ -7,10 +7,10 @@ use crate::{
     ids::{Millis, QueueId, TenantId},
     queue::Queue,
     record::Record,
-    settings::QueueSettings,
+    settings::{Origin, QueueSettings},
     shard::Shard,
     tenant::Tenant,
-    tx::{Origin, Tx},
+    tx::Tx,
 };
 
 impl Tx<'_> {

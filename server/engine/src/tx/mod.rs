@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     ids::{Millis, QueueId, Seq, TenantId},
     message::{Claim, NewMessage, Overlay, Settle, Stale},
-    settings::QueueSettings,
+    settings::{Origin, QueueSettings},
     shard::{Output, Shard},
 };
 
@@ -26,15 +26,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Tx<'a> {
     pub(crate) shard: &'a mut Shard,
-}
-
-/// Who made a queue: an implicit one is reaped when idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A create request.
-    Explicit,
-    /// The use of a name that did not exist.
-    ByUse,
 }
 
 /// A queue as it stands.
