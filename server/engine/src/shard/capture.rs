@@ -3,6 +3,9 @@
 //! A capture starts at a position of the log that the shard has caught up with, and may show anything that happened
 //! after it, piece by piece: replaying the log from that position brings every piece to the same moment, because
 //! records can be applied twice (see [`record`](crate::record)).
+//!
+//! For the same reason a finished capture may be put in force only once [`Shard::last_op`], asked after its last piece, is
+//! durable: a piece can show one half of a move or a transaction whose group a crash would lose.
 
 use std::ops::Bound;
 

@@ -16,7 +16,8 @@ use crate::{
     tenant::Tenant,
 };
 
-/// How far ids jump after an unclean end: what was given out and then lost is never given again.
+/// How far ids jump after an unclean end, times the epoch: what was given out and then lost is never given again, nor is
+/// it after a life of which the journal has nothing.
 const JUMP: u64 = 1 << 20;
 
 /// A shard in the making.
@@ -58,13 +59,14 @@ impl Recovery {
         let shard = &mut self.shard;
         shard.now = shard.now.max(now);
         if !clean {
-            shard.next_queue += JUMP;
-            shard.next_tenant += JUMP;
+            let jump = JUMP * u64::from(shard.epoch.0).max(1);
+            shard.next_queue += jump;
+            shard.next_tenant += jump;
             shard
                 .bodies
-                .skip_to(BodyId(shard.bodies.next_id().0 + JUMP));
+                .skip_to(BodyId(shard.bodies.next_id().0 + jump));
             for slot in shard.queue_slots.values() {
-                shard.queues[*slot].next_seq.0 += JUMP;
+                shard.queues[*slot].next_seq.0 += jump;
             }
         }
         shard.draft = Default::default();
