@@ -1,7 +1,7 @@
 //! What runs by itself: each shard's timers, lazy records, the clock, checkpoints and reclaiming.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -311,9 +311,28 @@ impl Inner {
                 bytes = 0;
             }
         }
+        self.outlast(cell)?;
         batch.push((GENERATION.to_vec(), Some(new.to_be_bytes().to_vec())));
         self.store.checkpoint(cell.id, &batch, position)?;
         self.forget_pieces(cell, old, position)
+    }
+
+    /// Waits until everything that a shard has done so far is on the disk: its capture may show all of it.
+    fn outlast(&self, cell: &Cell) -> Result<(), CheckpointError> {
+        let now = self.clock.now();
+        let ticket = {
+            let mut state = cell.lock();
+            let barrier = state.shard.barrier(now);
+            cell.dispatch(&mut state, barrier, &self.store, &self.cache, None)
+        };
+        let Some(end) = ticket.and_then(|ticket| ticket.wait().ok()) else {
+            return Err(CheckpointError::NotRunning);
+        };
+        // Where answers do not wait for the sync, it comes within its interval.
+        while self.store.synced() < end && !self.failed.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
     }
 
     fn forget_pieces(
