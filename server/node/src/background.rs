@@ -119,17 +119,18 @@ async fn keeper(node: Weak<Inner>) {
 impl Node {
     /// Checkpoints every shard, so that the journal before now is needed for its bodies only.
     pub async fn checkpoint(&self) -> Result<(), CheckpointError> {
+        let mut outcome = Ok(());
         for cell in &self.0.cells {
             self.0.settle(cell).await;
-            let inner = Arc::clone(&self.0);
-            let id = usize::from(cell.id.0);
-            let done = tokio::task::spawn_blocking(move || inner.checkpoint(&inner.cells[id]));
-            match done.await {
-                Ok(done) => done?,
+            let (inner, cell) = (Arc::clone(&self.0), Arc::clone(cell));
+            match tokio::task::spawn_blocking(move || inner.checkpoint(&cell)).await {
+                Ok(Ok(())) => {}
+                // One shard's trouble is not the others'.
+                Ok(Err(error)) => outcome = Err(error),
                 Err(error) => tracing::error!(%error, "a checkpoint panicked"),
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Carries the few bodies that are left in old segments over to the log's end, so that the segments can go.
