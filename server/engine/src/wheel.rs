@@ -46,6 +46,8 @@ pub(crate) struct Wheel {
     heads: [u32; LEVELS * SLOTS + 1],
     occupied: [u64; LEVELS],
     nodes: Vec<Vec<Node>>,
+    /// How many keys of each chunk are set: one without any gives its memory back.
+    set: Vec<u32>,
 }
 
 impl Wheel {
@@ -55,6 +57,7 @@ impl Wheel {
             heads: [NONE; LEVELS * SLOTS + 1],
             occupied: [0; LEVELS],
             nodes: Vec::new(),
+            set: Vec::new(),
         }
     }
 
@@ -90,6 +93,11 @@ impl Wheel {
             self.node(node.next).prev = node.prev;
         }
         *self.node(key) = UNSET;
+        let chunk = key as usize / CHUNK;
+        self.set[chunk] -= 1;
+        if self.set[chunk] == 0 {
+            self.nodes[chunk] = Vec::new();
+        }
     }
 
     /// No key is due before this; [`None`] if none is set.
@@ -150,6 +158,7 @@ impl Wheel {
             next,
             prev: HEAD | list,
         };
+        self.set[key as usize / CHUNK] += 1;
     }
 
     /// The level at which `at` first differs from now; what is further away than the wheel is wide waits at the
@@ -187,6 +196,7 @@ impl Wheel {
         let chunk = key as usize / CHUNK;
         while self.nodes.len() <= chunk {
             self.nodes.push(Vec::new());
+            self.set.push(0);
         }
         let chunk = &mut self.nodes[chunk];
         let offset = key as usize % CHUNK;
@@ -194,6 +204,23 @@ impl Wheel {
             chunk.resize(offset + 1, UNSET);
         }
         &mut chunk[offset]
+    }
+}
+
+#[cfg(test)]
+impl Wheel {
+    /// When `key` is set for.
+    pub(crate) fn at(&self, key: u32) -> Option<u64> {
+        let node = self
+            .nodes
+            .get(key as usize / CHUNK)?
+            .get(key as usize % CHUNK)?;
+        (node.prev != NONE).then_some(node.at)
+    }
+
+    /// How many nodes it holds memory for.
+    pub(crate) fn memory(&self) -> usize {
+        self.nodes.iter().map(Vec::capacity).sum()
     }
 }
 

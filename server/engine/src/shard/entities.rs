@@ -50,7 +50,7 @@ impl Shard {
             tenant.settings_bytes -= settings_charge(&before);
         }
         let retimed = before.retention != after.retention || before.delay != after.delay;
-        self.unintern(before);
+        self.unintern(&before);
         retimed
     }
 
@@ -82,7 +82,7 @@ impl Shard {
                 holder.queues.remove(&name);
             }
         }
-        self.unintern(settings);
+        self.unintern(&settings);
     }
 
     /// Takes a tenant away with everything that is its.

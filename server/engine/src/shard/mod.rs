@@ -109,10 +109,10 @@ pub struct Stats {
 pub struct Shard {
     number: u8,
     epoch: Epoch,
-    limits: Limits,
-    now: Millis,
+    pub(crate) limits: Limits,
+    pub(crate) now: Millis,
     pub(crate) tenants: BTreeMap<TenantId, Tenant>,
-    tenant_names: BTreeMap<Arc<str>, TenantId>,
+    pub(crate) tenant_names: BTreeMap<Arc<str>, TenantId>,
     pub(crate) queues: Slab<Queue>,
     pub(crate) queue_slots: BTreeMap<QueueId, u32>,
     pub(crate) entries: Slab<Entry>,
@@ -120,15 +120,15 @@ pub struct Shard {
     pub(crate) groups: Slab<Group>,
     pub(crate) overlays: BTreeMap<u32, Arc<Overlay>>,
     pub(crate) receivers: BTreeMap<ReceiverId, Receiver>,
-    /// Settings in use by their serialised form, so that queues alike share them.
-    settings: BTreeMap<Vec<u8>, Arc<QueueSettings>>,
-    wheel: Wheel,
+    /// Settings in use by their serialised form, so that queues alike share them, and by how many they are used.
+    pub(crate) settings: BTreeMap<Vec<u8>, (Arc<QueueSettings>, usize)>,
+    pub(crate) wheel: Wheel,
     alarms: BTreeSet<(Millis, Alarm)>,
-    graves: VecDeque<Grave>,
+    pub(crate) graves: VecDeque<Grave>,
     /// Queues with a sweep under way.
-    sweeping: BTreeSet<u32>,
+    pub(crate) sweeping: BTreeSet<u32>,
     /// Queues whose receivers may be served.
-    unserved: BTreeSet<u32>,
+    pub(crate) unserved: BTreeSet<u32>,
     /// The slot from which on they are served next.
     serve_next: u32,
     /// Messages to let go once their group is durable.
@@ -477,17 +477,22 @@ impl Shard {
     /// Shares equal settings.
     pub(crate) fn intern(&mut self, settings: QueueSettings) -> Arc<QueueSettings> {
         let bytes = encode_settings(&settings);
-        Arc::clone(
-            self.settings
-                .entry(bytes)
-                .or_insert_with(|| Arc::new(settings)),
-        )
+        let (shared, users) = self
+            .settings
+            .entry(bytes)
+            .or_insert_with(|| (Arc::new(settings), 0));
+        *users += 1;
+        Arc::clone(shared)
     }
 
     /// Forgets shared settings that no queue has any more.
-    pub(crate) fn unintern(&mut self, settings: Arc<QueueSettings>) {
-        if Arc::strong_count(&settings) == 2 {
-            self.settings.remove(&encode_settings(&settings));
+    pub(crate) fn unintern(&mut self, settings: &QueueSettings) {
+        let bytes = encode_settings(settings);
+        if let Some((_, users)) = self.settings.get_mut(&bytes) {
+            *users -= 1;
+            if *users == 0 {
+                self.settings.remove(&bytes);
+            }
         }
     }
 
