@@ -122,7 +122,8 @@ def test_a_get_without_an_action_is_an_unknown_operation(queue):
 
 def test_an_unknown_action_is_refused_on_a_queues_address(queue):
     answer = sqs.call("FooBar", url=queue)
-    assert answer.error == (400, "Sender", "InvalidAction", "The action FooBar is not valid for this endpoint.")
+    # Whatever the client made up is not repeated.
+    assert answer.error[:3] == (400, "Sender", "InvalidAction") and "FooBar" not in answer.text
 
 
 @pytest.mark.parametrize("action", ["CreateQueue", "ListQueues"])

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
-use powerqueue_net::{Request, Scheme};
+use powerqueue_net::{BodyError, Request, Scheme};
 use powerqueue_node::Node;
+use powerqueue_sqs::errors::Kind;
 use powerqueue_sqs::{Key, Keys, RequestContext, Sqs};
 
 use crate::config::{Config, Mode};
@@ -52,7 +53,7 @@ pub async fn answer_sqs(sqs: Sqs, request: Request) -> Response<Full<Bytes>> {
     } = request;
     let body = match body.collect().await {
         Ok(body) => body,
-        Err(error) => return error.response(),
+        Err(error) => return unread(&parts, &error),
     };
     let context = RequestContext {
         client: client.address,
@@ -61,4 +62,14 @@ pub async fn answer_sqs(sqs: Sqs, request: Request) -> Response<Full<Bytes>> {
         behind_proxy: false,
     };
     sqs.call(parts, body, context).await.map(Full::new)
+}
+
+/// The answer to a request whose body was not read. SDKs know a slow or a broken one by its status alone.
+fn unread(parts: &http::request::Parts, error: &BodyError) -> Response<Full<Bytes>> {
+    let why = match error {
+        BodyError::TooLarge { .. } => Kind::RequestEntityTooLarge,
+        BodyError::Busy => Kind::ServiceUnavailable,
+        BodyError::TooSlow | BodyError::Broken(_) => return error.response(),
+    };
+    Sqs::refuse(parts, why).map(Full::new)
 }

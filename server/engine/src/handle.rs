@@ -5,14 +5,15 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::{
-    ids::{Epoch, QueueId, Seq, TenantId},
+    ids::{Epoch, Millis, QueueId, Seq, TenantId},
     message::Claim,
 };
 
 /// A handle's length in bytes.
-pub const HANDLE_BYTES: usize = CLAIM + TAG;
+pub const HANDLE_BYTES: usize = SIGNED + TAG;
 
 const CLAIM: usize = 24;
+const SIGNED: usize = CLAIM + 8;
 const TAG: usize = 16;
 
 /// The node's secret for handles.
@@ -33,43 +34,51 @@ impl HandleKey {
         Self(Hmac::<Sha256>::new(&block.into()))
     }
 
-    /// The bytes of a handle for `claim`, good in this protocol and tenant alone.
-    pub fn seal(&self, protocol: u8, tenant: TenantId, claim: &Claim) -> [u8; HANDLE_BYTES] {
+    /// The bytes of a handle for `claim`, delivered at that time, good in this protocol and tenant alone.
+    pub fn seal(
+        &self,
+        protocol: u8,
+        tenant: TenantId,
+        claim: &Claim,
+        delivered_at: Millis,
+    ) -> [u8; HANDLE_BYTES] {
         let mut handle = [0; HANDLE_BYTES];
         handle[..8].copy_from_slice(&claim.queue.0.to_be_bytes());
         handle[8..16].copy_from_slice(&claim.seq.0.to_be_bytes());
         handle[16..20].copy_from_slice(&claim.delivery.to_be_bytes());
         handle[20..24].copy_from_slice(&claim.epoch.0.to_be_bytes());
-        let tag = self.tag(protocol, tenant, &handle[..CLAIM]);
-        handle[CLAIM..].copy_from_slice(&tag);
+        handle[CLAIM..SIGNED].copy_from_slice(&delivered_at.0.to_be_bytes());
+        let tag = self.tag(protocol, tenant, &handle[..SIGNED]);
+        handle[SIGNED..].copy_from_slice(&tag);
         handle
     }
 
-    /// The claim, if this key made the handle for that protocol and tenant.
-    pub fn open(&self, protocol: u8, tenant: TenantId, handle: &[u8]) -> Option<Claim> {
+    /// The claim and when it was delivered, if this key made the handle for that protocol and tenant.
+    pub fn open(&self, protocol: u8, tenant: TenantId, handle: &[u8]) -> Option<(Claim, Millis)> {
         let handle: &[u8; HANDLE_BYTES] = handle.try_into().ok()?;
-        let (claim, tag) = handle.split_at(CLAIM);
-        if !bool::from(self.tag(protocol, tenant, claim).ct_eq(tag)) {
+        let (signed, tag) = handle.split_at(SIGNED);
+        if !bool::from(self.tag(protocol, tenant, signed).ct_eq(tag)) {
             return None;
         }
         let number = |from: usize, to: usize| {
-            claim[from..to]
+            signed[from..to]
                 .iter()
                 .fold(0u64, |n, byte| n << 8 | u64::from(*byte))
         };
-        Some(Claim {
+        let claim = Claim {
             queue: QueueId(number(0, 8)),
             seq: Seq(number(8, 16)),
             delivery: number(16, 20) as u32,
             epoch: Epoch(number(20, 24) as u32),
-        })
+        };
+        Some((claim, Millis(number(CLAIM, SIGNED))))
     }
 
-    fn tag(&self, protocol: u8, tenant: TenantId, claim: &[u8]) -> [u8; TAG] {
+    fn tag(&self, protocol: u8, tenant: TenantId, signed: &[u8]) -> [u8; TAG] {
         let mut mac = self.0.clone();
         mac.update(&[protocol]);
         mac.update(&tenant.0.to_be_bytes());
-        mac.update(claim);
+        mac.update(signed);
         let full = mac.finalize().into_bytes();
         let mut tag = [0; TAG];
         tag.copy_from_slice(&full[..TAG]);
@@ -90,8 +99,8 @@ mod tests {
             delivery: 4,
             epoch: Epoch(5),
         };
-        let handle = key.seal(1, TenantId(9), &claim);
-        assert_eq!(key.open(1, TenantId(9), &handle), Some(claim));
+        let handle = key.seal(1, TenantId(9), &claim, Millis(6));
+        assert_eq!(key.open(1, TenantId(9), &handle), Some((claim, Millis(6))));
         assert_eq!(key.open(2, TenantId(9), &handle), None);
         assert_eq!(key.open(1, TenantId(8), &handle), None);
         assert_eq!(HandleKey::new([8; 32]).open(1, TenantId(9), &handle), None);
@@ -106,7 +115,7 @@ mod tests {
             delivery: 4,
             epoch: Epoch(5),
         };
-        let handle = key.seal(1, TenantId(9), &claim);
+        let handle = key.seal(1, TenantId(9), &claim, Millis(6));
         for at in 0..handle.len() {
             let mut forged = handle;
             forged[at] ^= 1;

@@ -125,6 +125,11 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
+        // A length that is told and too large is not waited for, nor does a client that asks first hear `100`.
+        if this.read == 0 && this.incoming.size_hint().lower() > this.limit as u64 {
+            this.stats.refuse(Refusal::BodySize);
+            return Poll::Ready(Some(Err(BodyError::TooLarge { limit: this.limit })));
+        }
         match Pin::new(&mut this.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.clock.arrived();

@@ -189,11 +189,6 @@ fn admit(
             stats.refuse(Refusal::ClientAddress);
             Refused(StatusCode::BAD_REQUEST, sentence.to_owned())
         })?;
-    let limit = settings.sizes.body;
-    if body.size_hint().lower() > limit as u64 {
-        stats.refuse(Refusal::BodySize);
-        return Err(BodyError::TooLarge { limit }.into());
-    }
     Ok(Request {
         parts,
         body,

@@ -25,11 +25,16 @@ struct Memory {
 }
 
 impl Attempts {
-    /// What that attempt was answered, if it was answered within five minutes.
-    pub fn recall(&self, queue: QueueId, attempt: &str, now: Millis) -> Option<Vec<Claim>> {
+    /// What that attempt was answered, and when, if it was answered within five minutes.
+    pub fn recall(
+        &self,
+        queue: QueueId,
+        attempt: &str,
+        now: Millis,
+    ) -> Option<(Vec<Claim>, Millis)> {
         let memory = self.0.lock();
         let (until, claims) = memory.claims.get(&(queue, attempt.to_owned()))?;
-        (now < *until).then(|| claims.clone())
+        (now < *until).then(|| (claims.clone(), Millis(until.0.saturating_sub(KEPT.0))))
     }
 
     /// Remembers an answer.
@@ -76,7 +81,10 @@ mod tests {
     fn an_attempt_is_remembered_for_five_minutes_in_its_queue() {
         let attempts = Attempts::default();
         attempts.remember(QueueId(1), "a", Vec::new(), Millis(0));
-        assert!(attempts.recall(QueueId(1), "a", Millis(299_999)).is_some());
+        assert_eq!(
+            attempts.recall(QueueId(1), "a", Millis(299_999)),
+            Some((Vec::new(), Millis(0)))
+        );
         assert!(attempts.recall(QueueId(2), "a", Millis(1)).is_none());
         assert!(attempts.recall(QueueId(1), "a", Millis(300_000)).is_none());
     }

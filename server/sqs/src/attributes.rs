@@ -8,10 +8,13 @@ use powerqueue_engine::{Dedup, GroupMode, Limits, Millis, QueueSettings};
 
 use crate::address::is_fifo;
 use crate::block::Block;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::errors::{Error, Kind};
 use crate::identity::Caller;
 use table::{Shape, TABLE, find};
+
+/// What the names of the service's own attributes begin with.
+const OWN_PREFIX: &str = "x-pq-";
 
 /// A queue's settings while they are read or changed.
 pub struct Draft<'a> {
@@ -23,6 +26,8 @@ pub struct Draft<'a> {
     pub name: &'a str,
     /// The largest `MaximumMessageSize`.
     pub max_message_bytes: u32,
+    /// Whether the service's own attributes can be set, beyond those of the real one.
+    pub has_own: bool,
     /// The engine's settings.
     pub settings: QueueSettings,
     /// SQS's own.
@@ -63,6 +68,7 @@ impl<'a> Draft<'a> {
             limits,
             name,
             max_message_bytes: config.max_message_bytes,
+            has_own: !matches!(config.mode, Mode::Public),
             settings,
             block,
             changed_at: None,
@@ -78,6 +84,7 @@ impl<'a> Draft<'a> {
     pub fn set(&mut self, attributes: &BTreeMap<String, String>) -> Result<(), Error> {
         for name in attributes.keys() {
             find(name)
+                .filter(|attribute| self.has_own || !attribute.name.starts_with(OWN_PREFIX))
                 .ok_or_else(|| unknown(name))?
                 .check_type(self.is_fifo())?;
         }
@@ -338,6 +345,26 @@ mod tests {
             let error = set(&caller, &CAPPED, "q", &[(name, "3601")]).err().unwrap();
             assert_eq!(error.kind, Kind::InvalidAttributeValue);
         }
+    }
+
+    #[test]
+    fn the_window_of_deduplication_can_be_longer_than_the_real_services() {
+        const WINDOW: &str = "x-pq-deduplication-window-seconds";
+        let (caller, limits) = (Caller::for_tests(), &Limits::UNLIMITED);
+        let draft = set(&caller, limits, "q.fifo", &[(WINDOW, "31536000")]).unwrap();
+        assert_eq!(draft.get(WINDOW).as_deref(), Some("31536000"));
+        let window = draft.into_settings().dedup.unwrap().window;
+        assert_eq!(window, Millis::from_secs(31_536_000));
+        let draft = set(&caller, limits, "q.fifo", &[(WINDOW, "300")]).unwrap();
+        assert_eq!(draft.get(WINDOW), None);
+        for bad in ["299", "31536001", "", "x"] {
+            let error = set(&caller, limits, "q.fifo", &[(WINDOW, bad)]);
+            assert_eq!(error.err().unwrap().kind, Kind::InvalidAttributeValue);
+        }
+        let standard = set(&caller, limits, "q", &[(WINDOW, "600")]);
+        assert_eq!(standard.err().unwrap(), unknown(WINDOW));
+        let mut public = Draft::new(&caller, &Config::public(), limits, "q.fifo");
+        assert_eq!(public.set(&map(&[(WINDOW, "600")])), Err(unknown(WINDOW)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Session<'_> {
             let outcomes = claims.into_iter().zip(handles).map(|(claim, handle)| {
                 // A standard queue deletes by any handle it ever gave out; FIFO only while the lease lasts.
                 let stale = if fifo { Stale::Refuse } else { Stale::Accept };
-                match tx.settle(claim?, Settle::Complete, stale) {
+                match tx.settle(claim?.0, Settle::Complete, stale) {
                     Ok(()) | Err(EngineError::NotFound) => Ok(Reply::new()),
                     Err(EngineError::LeaseLost | EngineError::NotLeased) if fifo => {
                         Err(receipt::expired(handle))

@@ -20,6 +20,8 @@ use crate::{move_task, redrive};
 const MAX_PAGE: usize = 1000;
 /// The list of dead-letter sources, which the service's model spells in lower case and has in every answer.
 pub(crate) const SOURCES: &str = "queueUrls";
+/// More than any queue's name has.
+const MAX_TOKEN_BYTES: usize = 1024;
 /// How many names are looked at under one hold of the lock.
 const SLICE: usize = 500;
 
@@ -192,7 +194,8 @@ impl PageRequest {
             let name = URL_SAFE_NO_PAD
                 .decode(token)
                 .ok()
-                .and_then(|bytes| String::from_utf8(bytes).ok());
+                .and_then(|bytes| String::from_utf8(bytes).ok())
+                .filter(|name| name.len() <= MAX_TOKEN_BYTES && is_spellable(name));
             name.ok_or(Error::new(
                 Kind::InvalidParameterValue,
                 "Invalid or expired next token.",
@@ -233,6 +236,21 @@ impl PageRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_are_names_and_nothing_else() {
+        let read = |token: String| {
+            PageRequest::read(&Page {
+                max: Some(1),
+                token: Some(token),
+            })
+        };
+        let after = read(URL_SAFE_NO_PAD.encode("a.fifo")).unwrap().after;
+        assert_eq!(after.as_deref(), Some("a.fifo"));
+        for bad in ["%".to_owned(), "AAAA".to_owned(), "YWFh".repeat(400)] {
+            assert!(read(bad).is_err());
+        }
+    }
 
     #[test]
     fn fifo_names_and_the_fifo_attribute_go_together() {

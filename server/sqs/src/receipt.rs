@@ -2,28 +2,28 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use powerqueue_engine::{Claim, HandleKey, QueueId, TenantId};
+use powerqueue_engine::{Claim, HandleKey, Millis, QueueId, TenantId};
 use powerqueue_interop::Protocol;
 
 use crate::errors::{Error, Kind};
 
 /// The handle of a delivery.
-pub fn seal(key: &HandleKey, tenant: TenantId, claim: &Claim) -> String {
+pub fn seal(key: &HandleKey, tenant: TenantId, claim: &Claim, delivered_at: Millis) -> String {
     // Safe in a URL, for clients that build Query requests by hand.
-    URL_SAFE_NO_PAD.encode(key.seal(Protocol::Sqs as u8, tenant, claim))
+    URL_SAFE_NO_PAD.encode(key.seal(Protocol::Sqs as u8, tenant, claim, delivered_at))
 }
 
-/// The delivery of a handle that this service made for that tenant and queue.
+/// The delivery of a handle that this service made for that tenant and queue, and when it was.
 pub fn open(
     key: &HandleKey,
     tenant: TenantId,
     queue: QueueId,
     handle: &str,
-) -> Result<Claim, Error> {
+) -> Result<(Claim, Millis), Error> {
     let sealed = URL_SAFE_NO_PAD.decode(handle).ok();
-    let claim = sealed.and_then(|sealed| key.open(Protocol::Sqs as u8, tenant, &sealed));
-    claim
-        .filter(|claim| claim.queue == queue)
+    let opened = sealed.and_then(|sealed| key.open(Protocol::Sqs as u8, tenant, &sealed));
+    opened
+        .filter(|(claim, _)| claim.queue == queue)
         .ok_or_else(|| invalid(handle))
 }
 

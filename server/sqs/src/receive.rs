@@ -70,12 +70,15 @@ impl Session<'_> {
         let target = self.target(&request.queue)?;
         let asked = Asked::read(request, self.shared.node.limits().lifetime)?;
         let queue = self.ensure(&target).await?;
-        let deliveries = match asked.attempt.as_deref().filter(|_| target.is_fifo()) {
+        let (deliveries, at) = match asked.attempt.as_deref().filter(|_| target.is_fifo()) {
             Some(attempt) => {
                 self.receive_attempt(&target, queue, &asked, attempt)
                     .await?
             }
-            None => self.receive_now(&target, queue, &asked).await?,
+            None => {
+                let deliveries = self.receive_now(&target, queue, &asked).await?;
+                (deliveries, self.shared.node.now())
+            }
         };
         let contents = self.shared.node.contents(&deliveries).await;
         let messages = deliveries
@@ -83,9 +86,12 @@ impl Session<'_> {
             .zip(contents)
             .filter_map(|(delivery, content)| {
                 let message = readable(content)?;
-                Some(Value::Structure(
-                    self.shown(&target, &asked, delivery, &message),
-                ))
+                Some(Value::Structure(self.shown(
+                    &target,
+                    &asked,
+                    (delivery, at),
+                    &message,
+                )))
             });
         Ok(Reply::new().named("Messages", "Message", Value::List(messages.collect())))
     }
@@ -112,24 +118,25 @@ impl Session<'_> {
     }
 
     /// A receive that may be asked again: the same messages under the same handles, for as long as none of them was
-    /// deleted or changed.
+    /// deleted or changed. With them comes when they were first given out.
     async fn receive_attempt(
         &self,
         target: &Target,
         queue: QueueId,
         asked: &Asked,
         attempt: &str,
-    ) -> Result<Vec<Delivery>, Error> {
+    ) -> Result<(Vec<Delivery>, Millis), Error> {
         let (node, attempts) = (&self.shared.node, &self.shared.attempts);
-        if let Some(claims) = attempts.recall(queue, attempt, node.now()) {
-            return self.reissue(&claims, asked, attempt).await;
+        if let Some((claims, at)) = attempts.recall(queue, attempt, node.now()) {
+            return Ok((self.reissue(&claims, asked, attempt).await?, at));
         }
         let deliveries = self.receive_now(target, queue, asked).await?;
+        let at = node.now();
         if !deliveries.is_empty() {
             let claims = deliveries.iter().map(|d| d.claim).collect();
-            attempts.remember(queue, attempt, claims, node.now());
+            attempts.remember(queue, attempt, claims, at);
         }
-        Ok(deliveries)
+        Ok((deliveries, at))
     }
 
     async fn reissue(
@@ -152,7 +159,7 @@ impl Session<'_> {
         &self,
         target: &Target,
         asked: &Asked,
-        delivery: &Delivery,
+        (delivery, at): (&Delivery, Millis),
         message: &Message,
     ) -> Reply {
         let (body, mark) = sqs::read_body(message);
@@ -172,6 +179,7 @@ impl Session<'_> {
             self.shared.node.handle_key(),
             self.caller.tenant.id,
             &delivery.claim,
+            at,
         );
         let system = system_attributes(target.is_fifo(), delivery, message);
         let is_wanted = |name: &str| asked.system_names.iter().any(|n| n == "All" || n == name);

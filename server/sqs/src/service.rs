@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::errors::{Error, Kind};
 use crate::identity::{Caller, RequestContext};
 use crate::move_task::Movers;
-use crate::wire::{Envelope, QueueUrl, Reply, Request, respond};
+use crate::wire::{Envelope, QueueUrl, Reply, Request, protocol_of, respond};
 use crate::{ids, md5};
 
 /// The SQS front end. Cheap to clone.
@@ -57,6 +57,13 @@ impl Sqs {
             tracing::warn!(action, code = error.row().code, "an SQS request failed");
         }
         respond(protocol, action, outcome, &request_id)
+    }
+
+    /// The answer to a request whose body was not read, in its protocol.
+    pub fn refuse(parts: &Parts, why: Kind) -> Response<Bytes> {
+        let request_id = ids::text(ids::random());
+        let protocol = protocol_of(&parts.headers);
+        respond(protocol, None, Err(Error::of(why)), &request_id)
     }
 
     async fn answer(

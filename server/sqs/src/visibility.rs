@@ -23,6 +23,18 @@ pub(crate) fn timeout(secs: i64, cap: Millis) -> Result<Millis, Error> {
     })
 }
 
+/// Whether a message that was delivered then may be hidden for so long from now. Both are seconds of one clock.
+fn within_total(secs: i64, delivered_at: Millis, now: Millis) -> Result<(), Error> {
+    let elapsed = now.0.saturating_sub(delivered_at.0) / 1000;
+    if secs > 0 && elapsed.saturating_add(secs.unsigned_abs()) > MAX_SECS {
+        let reason = format!(
+            "Total VisibilityTimeout for the message is beyond the limit [{MAX_SECS} seconds]"
+        );
+        return Err(Error::invalid(secs, "VisibilityTimeout", &reason));
+    }
+    Ok(())
+}
+
 impl Session<'_> {
     pub(crate) async fn change_visibility(
         &self,
@@ -65,10 +77,12 @@ impl Session<'_> {
         let queue = self.queue(url)?;
         let fifo = queue.settings.groups.is_some();
         let (key, tenant) = (self.shared.node.handle_key(), self.caller.tenant.id);
-        let cap = self.shared.node.limits().lifetime;
+        let (cap, now) = (self.shared.node.limits().lifetime, self.shared.node.now());
         let opened = changes.iter().map(|(handle, secs)| {
-            let claim = receipt::open(key, tenant, queue.id, handle)?;
-            Ok((claim, timeout(*secs, cap)?))
+            let (claim, delivered_at) = receipt::open(key, tenant, queue.id, handle)?;
+            let span = timeout(*secs, cap)?;
+            within_total(*secs, delivered_at, now)?;
+            Ok((claim, span))
         });
         let opened: Vec<Result<_, Error>> = opened.collect();
         let changed = self.run(Room::Settlement, |tx| {
@@ -104,6 +118,23 @@ impl Session<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_hidden_for_twelve_hours_since_its_receive_at_most() {
+        let received = Millis::from_secs(1000);
+        let at = |elapsed| received.plus(Millis::from_secs(elapsed));
+        assert_eq!(within_total(43_200, received, received), Ok(()));
+        assert_eq!(within_total(43_199, received, at(1)), Ok(()));
+        assert_eq!(
+            within_total(43_200, received, at(1)).unwrap_err().text(),
+            "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is \
+             beyond the limit [43200 seconds]"
+        );
+        assert!(within_total(1, received, at(43_200)).is_err());
+        // It may be shown again at any time, and a clock set back hurts nobody.
+        assert_eq!(within_total(0, received, at(90_000)), Ok(()));
+        assert_eq!(within_total(43_200, at(5), received), Ok(()));
+    }
 
     #[test]
     fn timeouts_are_within_the_range_and_the_cap() {

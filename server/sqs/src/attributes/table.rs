@@ -1,11 +1,14 @@
 //! The table of attributes: names, ranges, which queues have them and where each is kept.
 
-use powerqueue_engine::Millis;
+use powerqueue_engine::{Dedup, Millis};
 
 use super::{Draft, unknown};
 use crate::errors::{Error, Kind};
 use crate::policy::{check_policy, check_redrive_allow_policy};
 use crate::redrive;
+
+/// The real service's window of deduplication.
+const DEDUP_WINDOW_SECS: u64 = 300;
 
 /// An attribute that can be set.
 pub(super) struct Attribute {
@@ -231,6 +234,23 @@ pub(super) const TABLE: &[Attribute] = &[
             names: ["perQueue", "perMessageGroupId"],
             get: |d| d.block.throughput_by_group,
             set: |d, on| d.block.throughput_by_group = on,
+        },
+    },
+    Attribute {
+        name: "x-pq-deduplication-window-seconds",
+        on: QueueType::Fifo,
+        kind: Shape::Number {
+            range: (DEDUP_WINDOW_SECS, 31_536_000),
+            // The real service's own window is not shown, as it shows none.
+            get: |d| {
+                let window = d.settings.dedup.map(|dedup| dedup.window.as_secs());
+                window.filter(|secs| *secs != DEDUP_WINDOW_SECS)
+            },
+            set: |d, secs| {
+                let window = Millis::from_secs(secs);
+                d.settings.dedup = Some(Dedup { window });
+                Ok(())
+            },
         },
     },
 ];

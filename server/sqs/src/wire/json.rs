@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 use super::action::Action;
 use super::params::Params;
 use super::reply::{QueryJson, Reply};
-use super::unknown_action;
-use crate::errors::Error;
+use crate::errors::{Error, Kind};
 
 /// The action that `X-Amz-Target` names.
 pub fn action(target: &[u8]) -> Result<&'static Action, Error> {
@@ -14,7 +13,7 @@ pub fn action(target: &[u8]) -> Result<&'static Action, Error> {
         .ok()
         .and_then(|t| t.strip_prefix("AmazonSQS."))
         .unwrap_or_default();
-    Action::named(name).ok_or_else(|| unknown_action(name))
+    Action::named(name).ok_or(Error::of(Kind::InvalidAction))
 }
 
 /// The parameters in a body. The parser bounds the depth; the body's size bounds everything else.

@@ -72,7 +72,7 @@ impl Envelope {
     /// Looks at what the request is without reading its parameters.
     pub fn open(parts: &Parts, body: &Bytes) -> Self {
         let mut envelope = Self {
-            protocol: Protocol::Query,
+            protocol: protocol_of(&parts.headers),
             credential: None,
             action: None,
             content: Err(Error::of(Kind::UnknownOperation)),
@@ -80,12 +80,14 @@ impl Envelope {
         };
         envelope.content = match parts.headers.get("x-amz-target") {
             Some(target) => {
-                envelope.protocol = Protocol::Json;
                 envelope.credential = presigned_credential(parts);
                 json::action(target.as_bytes()).map(|action| Content::Json(action, body.clone()))
             }
             None => envelope.open_query(parts, body),
         };
+        if let Err(error) = check_encoding(&parts.headers) {
+            envelope.content = Err(error);
+        }
         if body.len() > MAX_BODY {
             envelope.content = Err(Error::of(Kind::RequestEntityTooLarge));
         }
@@ -97,23 +99,22 @@ impl Envelope {
     }
 
     fn open_query(&mut self, parts: &Parts, body: &Bytes) -> Result<Content, Error> {
-        if accepts_json(&parts.headers) {
-            self.protocol = Protocol::QueryJson;
-        }
         let url_query = parts.uri.query().unwrap_or_default().as_bytes();
         if body.len() > MAX_BODY || url_query.len() > MAX_URL_QUERY {
             return Err(Error::of(Kind::RequestEntityTooLarge));
         }
         let mut parameters = parse_form(url_query)?;
-        parameters.extend(parse_form(body)?);
+        query::merge(&mut parameters, parse_form(body)?)?;
         let credential = parameters.remove("X-Amz-Credential");
         self.credential = credential.or_else(|| parameters.remove("AWSAccessKeyId"));
         let name = parameters
             .remove("Action")
             .ok_or(Error::of(Kind::UnknownOperation))?;
-        let action =
-            Action::named(&name).filter(|action| !(action.of_account && self.at_queue.is_some()));
-        let action = action.ok_or_else(|| unknown_action(&name))?;
+        let action = Action::named(&name).ok_or(Error::of(Kind::InvalidAction))?;
+        if action.of_account && self.at_queue.is_some() {
+            let text = format!("The action {} is not valid for this endpoint.", action.name);
+            return Err(Error::new(Kind::InvalidAction, text));
+        }
         Ok(Content::Query(action, parameters))
     }
 
@@ -166,17 +167,28 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn unknown_action(name: &str) -> Error {
-    // What is echoed is the client's own and so bounded.
-    let shown: String = name
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric())
-        .take(64)
-        .collect();
-    Error::new(
-        Kind::InvalidAction,
-        format!("The action {shown} is not valid for this endpoint."),
-    )
+/// The protocol of a request whose body could not be read, by its head alone.
+pub fn protocol_of(headers: &HeaderMap) -> Protocol {
+    if headers.contains_key("x-amz-target") {
+        Protocol::Json
+    } else if accepts_json(headers) {
+        Protocol::QueryJson
+    } else {
+        Protocol::Query
+    }
+}
+
+/// Bodies are taken as they are. The signature covers the compressed bytes, and what they unpack to has no bound.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
+    let plain = |value: &header::HeaderValue| {
+        value.is_empty() || value.as_bytes().eq_ignore_ascii_case(b"identity")
+    };
+    if headers.get_all(header::CONTENT_ENCODING).iter().all(plain) {
+        return Ok(());
+    }
+    Err(Error::serialization(
+        "Bodies with a Content-Encoding are not accepted.",
+    ))
 }
 
 /// The HTTP answer to a request of that protocol and action.
@@ -302,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_queues_address_serves_no_actions_of_the_account() {
-        for action in ["CreateQueue", "ListQueues", "FooBar"] {
+        for action in ["CreateQueue", "ListQueues"] {
             let (_, request) = decoded(
                 Method::GET,
                 &format!("/000000000001/q?Action={action}"),
@@ -316,6 +328,43 @@ mod tests {
                 format!("The action {action} is not valid for this endpoint.")
             );
         }
+    }
+
+    #[test]
+    fn an_unknown_action_is_not_echoed() {
+        let target = [("x-amz-target", "AmazonSQS.FooBar")];
+        for headers in [&target[..], &[]] {
+            let (_, request) = decoded(Method::POST, "/?Action=FooBar", headers, b"");
+            assert_eq!(request.unwrap_err(), Error::of(Kind::InvalidAction));
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_in_the_url_or_in_the_body() {
+        let form = b"Action=CreateQueue&QueueName=b";
+        let error = decoded(Method::POST, "/?QueueName=a", &[], form).1;
+        assert_eq!(error.unwrap_err().kind, Kind::InvalidQueryParameter);
+        assert!(
+            decoded(Method::POST, "/?Action=ListQueues", &[], b"")
+                .1
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn compressed_bodies_are_refused_by_name() {
+        let target = ("x-amz-target", "AmazonSQS.ListQueues");
+        let (_, request) = decoded(
+            Method::POST,
+            "/",
+            &[target, ("content-encoding", "gzip")],
+            b"{}",
+        );
+        let error = request.unwrap_err();
+        assert_eq!(error.kind, Kind::Serialization);
+        assert!(error.text().contains("Content-Encoding"));
+        let plain = [target, ("content-encoding", "Identity")];
+        assert!(decoded(Method::POST, "/", &plain, b"{}").1.is_ok());
     }
 
     #[test]

@@ -67,13 +67,30 @@ pub fn parse_form(form: &[u8]) -> Result<BTreeMap<String, String>, Error> {
             ));
         }
         if parameters.insert(name, value).is_some() {
-            return Err(Error::new(
-                Kind::InvalidQueryParameter,
-                "A parameter occurs more than once.",
-            ));
+            return Err(given_twice());
         }
     }
     Ok(parameters)
+}
+
+/// Adds parameters from another part of the same request.
+pub fn merge(
+    parameters: &mut BTreeMap<String, String>,
+    more: BTreeMap<String, String>,
+) -> Result<(), Error> {
+    for (name, value) in more {
+        if parameters.insert(name, value).is_some() {
+            return Err(given_twice());
+        }
+    }
+    Ok(())
+}
+
+fn given_twice() -> Error {
+    Error::new(
+        Kind::InvalidQueryParameter,
+        "A parameter occurs more than once.",
+    )
 }
 
 /// One percent-encoded piece, with `+` for a space.
