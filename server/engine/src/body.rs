@@ -165,3 +165,10 @@ impl Bodies {
         self.pinned.values().map(Bytes::len).sum()
     }
 }
+
+#[cfg(test)]
+impl Bodies {
+    pub(crate) fn refs(&self, slot: u32) -> u32 {
+        self.slots[slot].refs
+    }
+}

@@ -116,3 +116,18 @@ impl DedupMemory {
         true
     }
 }
+
+#[cfg(test)]
+impl DedupMemory {
+    pub(crate) fn check(&self) {
+        let charge: u64 = self.ids.values().map(|known| u64::from(known.charge)).sum();
+        assert_eq!(self.charge, charge);
+        for (hash, known) in &self.ids {
+            assert!(self.order.contains(&(known.expires_at, *hash)));
+        }
+    }
+
+    pub(crate) fn all(&self) -> &BTreeMap<u128, Remembered> {
+        &self.ids
+    }
+}

@@ -176,3 +176,31 @@ impl Group {
         self.first
     }
 }
+
+#[cfg(test)]
+impl Groups {
+    pub(crate) fn slots(&self) -> std::collections::BTreeSet<u32> {
+        self.by_name.values().copied().collect()
+    }
+
+    pub(crate) fn listed(&self) -> Vec<(Seq, u32)> {
+        self.available
+            .iter()
+            .map(|(seq, slot)| (*seq, *slot))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+impl Group {
+    pub(crate) fn members(&self, entries: &Slab<Entry>) -> Vec<u32> {
+        let (mut members, mut key) = (Vec::new(), self.head);
+        while key != NONE {
+            assert_eq!(entries[key].prev, members.last().copied().unwrap_or(NONE));
+            members.push(key);
+            key = entries[key].next;
+        }
+        assert_eq!(members.last().copied().unwrap_or(NONE), self.tail);
+        members
+    }
+}

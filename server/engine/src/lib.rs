@@ -20,6 +20,8 @@ mod settings;
 mod shard;
 mod slab;
 mod tenant;
+#[cfg(test)]
+mod tests;
 mod tx;
 mod wheel;
 

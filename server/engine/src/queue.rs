@@ -223,3 +223,23 @@ impl Grave {
         rare.groups.forget_some(groups, limit) || rare.dedup.forget_some(limit)
     }
 }
+
+#[cfg(test)]
+impl Queue {
+    /// The lines of ready messages by priority.
+    pub(crate) fn lines(&self) -> Vec<(u8, &Ready)> {
+        let higher = self.rare().into_iter().flat_map(|rare| &rare.priorities);
+        std::iter::once((0, &self.ready))
+            .chain(higher.map(|(priority, line)| (*priority, line)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+impl Grave {
+    pub(crate) fn group_count(&self) -> usize {
+        self.rare
+            .as_ref()
+            .map_or(0, |rare| rare.groups.slots().len())
+    }
+}

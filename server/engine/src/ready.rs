@@ -86,3 +86,18 @@ impl Ready {
         (0..limit).all(|_| self.returned.pop_first().is_some())
     }
 }
+
+#[cfg(test)]
+impl Ready {
+    /// The fresh list and the returned set, each in its order.
+    pub(crate) fn keys(&self, entries: &Slab<Entry>) -> (Vec<u32>, Vec<u32>) {
+        let mut fresh = Vec::new();
+        let mut key = self.head;
+        while key != NONE {
+            fresh.push(key);
+            key = entries[key].next;
+        }
+        assert_eq!(fresh.last().copied().unwrap_or(NONE), self.tail);
+        (fresh, self.returned.values().copied().collect())
+    }
+}

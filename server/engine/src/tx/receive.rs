@@ -82,8 +82,10 @@ impl Tx<'_> {
         let Some(key) = self.shard.find_swept(claim.queue, claim.seq) else {
             return;
         };
+        let epoch = self.shard.epoch();
         let entry = &mut self.shard.entries[key];
         if entry.state != State::Leased
+            || claim.epoch != epoch
             || entry.deliveries != claim.delivery
             || !entry.delivered_here
         {
