@@ -102,7 +102,7 @@ impl Cell {
     /// The log has these groups of the shard's.
     pub(crate) fn committed(
         &self,
-        groups: &[Committed],
+        groups: &[&Committed],
         now: Millis,
         store: &Store,
         cache: &Cache,

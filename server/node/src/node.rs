@@ -314,12 +314,9 @@ impl Inner {
     /// What the committer calls after each sync, before it resolves the tickets.
     pub(crate) fn committed(&self, groups: &[Committed]) {
         let now = self.clock.now();
-        let mut by_shard: BTreeMap<u16, Vec<Committed>> = BTreeMap::new();
+        let mut by_shard: BTreeMap<u16, Vec<&Committed>> = BTreeMap::new();
         for group in groups {
-            by_shard
-                .entry(group.shard.0)
-                .or_default()
-                .push(group.clone());
+            by_shard.entry(group.shard.0).or_default().push(group);
         }
         for (shard, groups) in by_shard {
             if let Some(cell) = self.cells.get(usize::from(shard)) {

@@ -12,6 +12,8 @@ const MAX_REPLY: usize = 16 << 20;
 /// One connection, opened when it is needed.
 pub(crate) struct Connection {
     address: String,
+    /// Lines of the header that say who asks, each with its end.
+    credentials: String,
     stream: Option<TcpStream>,
     out: Vec<u8>,
     buffer: Vec<u8>,
@@ -39,9 +41,12 @@ enum Length {
 }
 
 impl Connection {
-    pub(crate) fn new(address: &str) -> Self {
+    pub(crate) fn new(address: &str, authorization: Option<&str>) -> Self {
         Self {
             address: address.to_owned(),
+            credentials: authorization
+                .map(|value| format!("authorization: {value}\r\n"))
+                .unwrap_or_default(),
             stream: None,
             out: Vec::new(),
             buffer: Vec::new(),
@@ -53,9 +58,10 @@ impl Connection {
         self.out.clear();
         let head = format!(
             "POST / HTTP/1.1\r\nhost: {}\r\nx-amz-target: AmazonSQS.{action}\r\ncontent-type: application/x-amz-json-1.0\
-             \r\ncontent-length: {}\r\n\r\n",
+             \r\ncontent-length: {}\r\n{}\r\n",
             self.address,
-            body.len()
+            body.len(),
+            self.credentials
         );
         self.out.extend_from_slice(head.as_bytes());
         self.out.extend_from_slice(body);

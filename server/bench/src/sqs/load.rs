@@ -45,6 +45,7 @@ const BATCH: u64 = 10;
 /// One measurement to make.
 pub(crate) struct Job {
     pub(crate) address: String,
+    pub(crate) authorization: Option<String>,
     pub(crate) queues: Vec<String>,
     pub(crate) kind: Kind,
     pub(crate) clients: usize,
@@ -71,7 +72,7 @@ impl Job {
         for client in 0..self.clients {
             let queue = self.queues.get(client % self.queues.len().max(1));
             let bodies = Bodies::new(queue.context("no queue")?)?;
-            let mut connection = Connection::new(&self.address);
+            let mut connection = Connection::new(&self.address, self.authorization.as_deref());
             let (next, kind, operations) = (Arc::clone(&next), self.kind, self.operations);
             tasks.spawn(async move {
                 let mut outcome = Outcome::default();

@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Where it listens, for example 127.0.0.1:9324.
     #[arg(long)]
     address: String,
+    /// The Authorization header to send; moto finds the service by it, and checks no signature.
+    #[arg(long)]
+    authorization: Option<String>,
     /// The server's process, for its processor time and memory.
     #[arg(long)]
     pid: Option<u32>,
@@ -113,7 +116,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn measure(args: &Args, kind: Kind, clients: usize, requests: u64) -> anyhow::Result<Cell> {
-    let mut control = Connection::new(&args.address);
+    let mut control = Connection::new(&args.address, args.authorization.as_deref());
     let mut queues = Vec::new();
     for number in 0..args.queues.max(1) {
         // A name deleted just now may not be used again, so each run has its own.
@@ -128,6 +131,7 @@ async fn measure(args: &Args, kind: Kind, clients: usize, requests: u64) -> anyh
     let before = usage(Usage::of)?;
     let job = Job {
         address: args.address.clone(),
+        authorization: args.authorization.clone(),
         queues: queues.clone(),
         kind,
         clients,
