@@ -183,11 +183,12 @@ impl Groups {
         self.by_name.values().copied().collect()
     }
 
-    pub(crate) fn listed(&self) -> Vec<(Seq, u32)> {
-        self.available
-            .iter()
-            .map(|(seq, slot)| (*seq, *slot))
-            .collect()
+    /// The groups that can yield; each must know its turn.
+    pub(crate) fn listed(&self, groups: &Slab<Group>) -> std::collections::BTreeSet<u32> {
+        for (turn, slot) in &self.available {
+            assert_eq!(groups[*slot].turn, Some(*turn));
+        }
+        self.available.values().copied().collect()
     }
 }
 

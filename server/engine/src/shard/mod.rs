@@ -144,6 +144,9 @@ pub struct Shard {
     next_account: u64,
     next_receiver: u64,
     draft: Draft,
+    /// Which message of which queue each turn of a group began with, for the model to follow.
+    #[cfg(test)]
+    pub(crate) picks: Vec<(QueueId, Seq)>,
 }
 
 /// A body on its way to the disk.
@@ -231,6 +234,8 @@ impl Shard {
             next_account: 1,
             next_receiver: 1,
             draft: Draft::default(),
+            #[cfg(test)]
+            picks: Vec::new(),
         }
     }
 

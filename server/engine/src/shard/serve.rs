@@ -26,6 +26,8 @@ impl Shard {
             let Some(first) = self.queues[slot].first(&self.entries, &self.groups) else {
                 break;
             };
+            #[cfg(test)]
+            self.note_pick(first);
             if room == 0 {
                 let limit = u64::from(settings.max_leased);
                 if taken.is_empty() {
@@ -53,6 +55,12 @@ impl Shard {
             }
         }
         Ok(taken)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn note_pick(&mut self, first: u32) {
+        let Entry { queue, seq, .. } = self.entries[first];
+        self.picks.push((self.queues[queue].id, seq));
     }
 
     /// Leases a group's messages from its first up to one that is not ready, passing by acknowledged ones.

@@ -22,6 +22,7 @@ impl World {
             Some(written) => written.after.clone(),
             None => Model {
                 max_messages: last.max_messages,
+                picks: Vec::new(),
                 ..Model::default()
             },
         };

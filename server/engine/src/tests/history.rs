@@ -59,6 +59,7 @@ pub(super) fn play(seed: u64) {
         shard: Shard::new(3, Epoch(1), limits, now),
         model: Model {
             max_messages: limits.messages_per_queue,
+            picks: Vec::new(),
             now,
             ..Model::default()
         },
@@ -401,6 +402,7 @@ impl World {
         let mut tx = self.shard.begin(self.now);
         let result = tx.receive(id, request);
         let output = tx.finish();
+        self.model.picks = std::mem::take(&mut self.shard.picks);
         match (result, self.model.take(id, request)) {
             (Ok(got), Ok(expected)) => self.delivered(id, got, &expected),
             (Err(Error::TooMany { .. }), Err(())) => {}
@@ -966,6 +968,9 @@ impl World {
     }
 
     fn process_one(&mut self, output: Output) {
+        if !self.shard.picks.is_empty() {
+            self.model.picks = std::mem::take(&mut self.shard.picks);
+        }
         let swept: Vec<QueueId> = self
             .shard
             .queue_slots

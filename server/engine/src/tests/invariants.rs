@@ -114,7 +114,7 @@ fn check_queue(
         .map(|rare| rare.groups.slots())
         .unwrap_or_default();
     assert_eq!(known, grouped.keys().copied().collect::<BTreeSet<_>>());
-    let mut available = Vec::new();
+    let mut available = BTreeSet::new();
     for (group, members) in &grouped {
         assert!(groups.insert(*group), "a group is in two queues");
         assert_eq!(
@@ -127,19 +127,13 @@ fn check_queue(
             .copied()
             .find(|key| shard.entries[*key].state != State::Acked);
         assert_eq!(shard.groups[*group].first(), first.unwrap_or(NONE));
-        if let Some(Entry {
-            seq,
-            state: State::Ready,
-            ..
-        }) = first.map(|key| shard.entries[key])
-        {
-            available.push((seq, *group));
+        if first.is_some_and(|key| shard.entries[key].state == State::Ready) {
+            available.insert(*group);
         }
     }
-    available.sort();
     let listed = queue
         .rare()
-        .map(|rare| rare.groups.listed())
+        .map(|rare| rare.groups.listed(&shard.groups))
         .unwrap_or_default();
     assert_eq!(listed, available, "the groups that can yield");
     assert_eq!(shard.sweeps(slot) > 0, shard.sweeping.contains(&slot));

@@ -88,6 +88,8 @@ pub(super) struct Model {
     pub(super) tenants: Vec<Tenant>,
     pub(super) queues: Vec<Queue>,
     pub(super) max_messages: u64,
+    /// What the shard's groups began their turns with: which of several groups goes first is for it to say.
+    pub(super) picks: Vec<(QueueId, Seq)>,
 }
 
 /// A delivery as the model expects it.
@@ -264,12 +266,18 @@ impl Model {
                 .map(|msg| msg.seq);
         }
         let mut groups = BTreeSet::new();
-        queue
+        let heads: Vec<u64> = queue
             .msgs
             .iter()
             .filter(|msg| msg.state != State::Acked)
-            .find(|msg| groups.insert(msg.group.clone()) && msg.state == State::Ready)
+            .filter(|msg| groups.insert(msg.group.clone()) && msg.state == State::Ready)
             .map(|msg| msg.seq)
+            .collect();
+        let picked = self.picks.iter().filter(|(id, _)| *id == queue.id);
+        picked
+            .map(|(_, seq)| seq.0)
+            .find(|seq| heads.contains(seq))
+            .or(heads.first().copied())
     }
 
     /// A receive: what it gets, `Err` if only the cap of leases is in its way.
@@ -309,6 +317,13 @@ impl Model {
                     break;
                 }
                 taken.extend(self.lease(id, seq, lease));
+                // Its dead-letter queue is full: it goes before what is behind it.
+                if self
+                    .msg(id, seq)
+                    .is_some_and(|msg| msg.state == State::Delayed)
+                {
+                    break;
+                }
                 next = group
                     .as_ref()
                     .and_then(|_| self.next_of_run(id, &group, seq));
@@ -444,7 +459,6 @@ impl Model {
                 None => self.remove(id, seq),
                 Some(retain) => (msg.state, msg.due) = (State::Acked, now.plus(retain)),
             },
-            Settle::Lease(_) | Settle::Release(_) if !current => {}
             Settle::Lease(span) => {
                 (msg.state, msg.due, msg.touched) = (State::Leased, now.plus(span), true)
             }

@@ -136,6 +136,8 @@ impl Tx<'_> {
             else {
                 break;
             };
+            #[cfg(test)]
+            self.shard.note_pick(key);
             self.shard.sweep_first(key);
             if self.shard.entries[key].is_expired(now) {
                 self.shard.remove_entry(key, false);
