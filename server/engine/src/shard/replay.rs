@@ -250,16 +250,17 @@ impl Recovery {
         }
         match shard.queue_slot(id) {
             Ok(slot) => {
-                if shard.replace_settings(slot, settings) {
-                    let everything = Sweep {
-                        number: 0,
-                        next: Seq(0),
-                        end: Seq(u64::MAX),
-                        retime: true,
-                        seek: None,
-                    };
-                    self.sweep(slot, &everything);
-                }
+                // The checkpoint may have these settings already and yet lack messages that were sent under the ones
+                // before, so that their lifetimes follow in any case.
+                shard.replace_settings(slot, settings);
+                let everything = Sweep {
+                    number: 0,
+                    next: Seq(0),
+                    end: Seq(u64::MAX),
+                    retime: true,
+                    seek: None,
+                };
+                self.sweep(slot, &everything);
                 let queue = &mut self.shard.queues[slot];
                 queue.modified_at = modified_at;
                 queue.origin = origin;

@@ -35,6 +35,8 @@ pub(super) struct World {
     /// A finished capture, with the position it began at and the group it needs.
     pub(super) captured: Option<(usize, crate::OpNo, Vec<Vec<u8>>)>,
     pub(super) checkpoint: Option<(usize, Vec<Vec<u8>>)>,
+    /// A life was begun from a checkpoint.
+    pub(super) relies: bool,
     contents: u64,
     trace: bool,
 }
@@ -75,6 +77,7 @@ pub(super) fn play(seed: u64) {
         capture: None,
         captured: None,
         checkpoint: None,
+        relies: false,
         contents: 0,
         trace: std::env::var("POWERQUEUE_SEED").is_ok(),
     };
