@@ -416,6 +416,11 @@ impl World {
 
     fn register(&mut self) {
         let Some(id) = self.any_queue() else { return };
+        // Which of several groups a receiver is served from first the model cannot tell after the fact.
+        let queue = self.model.queue(id).expect("it is there");
+        if queue.settings.groups.is_some() {
+            return;
+        }
         let Receive { max, lease } = self.request();
         let once = self.rng.random_bool(0.5);
         let credit = if once {
@@ -701,6 +706,7 @@ impl World {
         let mut tx = self.shard.begin(self.now);
         let result = tx.move_ready(from, max, &mut |_, _| Some((to, id)));
         let output = tx.finish();
+        self.model.picks = std::mem::take(&mut self.shard.picks);
         let now = self.model.now;
         let mut moved = 0;
         let mut refused = None;

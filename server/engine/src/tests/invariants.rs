@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    entry::{Entry, State},
+    entry::State,
     ids::{BodyId, Millis},
     queue::Queue,
     shard::{Shard, settings_charge},
