@@ -1,6 +1,9 @@
 //! One history: what is done, step by step.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -865,13 +868,10 @@ impl World {
     }
 
     fn save(&mut self) {
+        // Saving makes what is pending first, for those that are unsaved; after a tick nothing is.
+        self.tick();
         let output = self.shard.save(self.now);
         assert!(!self.shard.has_unsaved());
-        let unsaved: Vec<_> = self.model.queues.iter().map(|queue| queue.id).collect();
-        for id in unsaved {
-            // Saving makes what is pending first; which those are is of no matter after a tick.
-            self.model.touch_all(id);
-        }
         self.note_seen();
         for queue in &mut self.model.queues {
             for msg in &mut queue.msgs {
@@ -880,7 +880,6 @@ impl World {
             }
         }
         self.process(output);
-        self.tick();
     }
 
     fn write_and_tell(&mut self) {
@@ -990,6 +989,7 @@ impl World {
         for id in swept {
             self.model.touch_all(id);
         }
+        let mut later: VecDeque<QueueId> = output.effects.iter().filter_map(queue_of).collect();
         for effect in output.effects {
             let Effect::Deliver {
                 receiver,
@@ -998,7 +998,8 @@ impl World {
             else {
                 continue;
             };
-            self.drain();
+            self.drain(&later);
+            later.pop_front();
             let id = deliveries[0].claim.queue;
             let queue = self.model.queue(id).expect("it is there");
             let waiter = *queue
@@ -1027,7 +1028,7 @@ impl World {
                 w.id != receiver || !w.once
             });
         }
-        self.drain();
+        self.drain(&later);
         self.note_seen();
         if let Some(group) = output.group {
             for msg in self
@@ -1044,12 +1045,13 @@ impl World {
         }
     }
 
-    /// Serving a queue moves what is dead at its front away, though nobody gets anything.
-    fn drain(&mut self) {
+    /// Serving a queue moves what is dead at its front away, though nobody gets anything. Those whose deliveries are yet
+    /// to come wait.
+    fn drain(&mut self, later: &VecDeque<QueueId>) {
         let ids: Vec<QueueId> = self.model.queues.iter().map(|queue| queue.id).collect();
         for id in ids {
             let waits = |queue: &mut Queue| queue.waiters.iter().any(|waiter| waiter.credit > 0);
-            if self.model.queue(id).is_some_and(waits) {
+            if !later.contains(&id) && self.model.queue(id).is_some_and(waits) {
                 self.model.drain(id);
             }
         }
@@ -1131,4 +1133,11 @@ fn same_error<T: std::fmt::Debug>(result: &Result<T>, error: &Error) {
         Some(std::mem::discriminant(error)),
         "{result:?} in place of {error:?}"
     );
+}
+
+fn queue_of(effect: &Effect) -> Option<QueueId> {
+    match effect {
+        Effect::Deliver { deliveries, .. } => deliveries.first().map(|first| first.claim.queue),
+        Effect::End { .. } => None,
+    }
 }
