@@ -979,15 +979,8 @@ impl World {
         if !self.shard.picks.is_empty() {
             self.model.picks = std::mem::take(&mut self.shard.picks);
         }
-        let swept: Vec<QueueId> = self
-            .shard
-            .queue_slots
-            .iter()
-            .filter(|(_, slot)| self.shard.sweeps(**slot) == 0)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in swept {
-            self.model.touch_all(id);
+        for (id, slot) in &self.shard.queue_slots {
+            self.model.swept_to(*id, self.shard.sweeps(*slot));
         }
         let mut later: VecDeque<QueueId> = output.effects.iter().filter_map(queue_of).collect();
         for effect in output.effects {
