@@ -85,12 +85,8 @@ impl Shard {
                 _ => break,
             }
             // Its dead-letter queue is full: what stays here still goes before what is behind it.
-            let Entry {
-                state,
-                queue: now_in,
-                ..
-            } = self.entries[key];
-            if state == State::Delayed && now_in == queue {
+            let stuck = |entry: &Entry| entry.state == State::Delayed && entry.queue == queue;
+            if self.entries.get(key).is_some_and(stuck) {
                 break;
             }
             key = next;

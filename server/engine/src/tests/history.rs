@@ -424,6 +424,7 @@ impl World {
         if queue.settings.groups.is_some() {
             return;
         }
+        self.tick();
         let Receive { max, lease } = self.request();
         let once = self.rng.random_bool(0.5);
         let credit = if once {
@@ -676,8 +677,21 @@ impl World {
         self.process(output);
     }
 
+    /// With receivers waiting, what a queue's second sweep finds depends on how far the first one is, which the model
+    /// cannot tell: then the first one is finished before.
+    fn finish_sweeps_for_receivers(&mut self, id: QueueId) {
+        if self
+            .model
+            .queue(id)
+            .is_some_and(|queue| !queue.waiters.is_empty())
+        {
+            self.tick();
+        }
+    }
+
     fn seek(&mut self) {
         let Some(id) = self.any_queue() else { return };
+        self.finish_sweeps_for_receivers(id);
         let queue = self.model.queue(id).expect("it is there");
         let retains = queue.settings.retain_acked.is_some();
         let seqs: Vec<u64> = queue.msgs.iter().map(|msg| msg.seq).collect();
@@ -795,6 +809,7 @@ impl World {
 
     fn update(&mut self) {
         let Some(id) = self.any_queue() else { return };
+        self.finish_sweeps_for_receivers(id);
         let (name, before) = {
             let queue = self.model.queue(id).expect("it is there");
             (queue.name.clone(), queue.settings.clone())
@@ -979,8 +994,15 @@ impl World {
         if !self.shard.picks.is_empty() {
             self.model.picks = std::mem::take(&mut self.shard.picks);
         }
-        for (id, slot) in &self.shard.queue_slots {
-            self.model.swept_to(*id, self.shard.sweeps(*slot));
+        let swept: Vec<QueueId> = self
+            .shard
+            .queue_slots
+            .iter()
+            .filter(|(_, slot)| self.shard.sweeps(**slot) == 0)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in swept {
+            self.model.touch_all(id);
         }
         let mut later: VecDeque<QueueId> = output.effects.iter().filter_map(queue_of).collect();
         for effect in output.effects {

@@ -123,7 +123,7 @@ impl Model {
         let Some(queue) = self.queue(id) else { return };
         let settings = queue.settings.clone();
         if let Some(msg) = queue.msgs.iter_mut().find(|msg| msg.seq == seq) {
-            msg.settle_pending(&settings, now, 0);
+            msg.settle_pending(&settings, now);
         }
     }
 
@@ -133,16 +133,6 @@ impl Model {
             .map_or(vec![], |q| q.msgs.iter().map(|m| m.seq).collect());
         for seq in seqs {
             self.touch(id, seq);
-        }
-    }
-
-    /// So many of a queue's sweeps are still to be made.
-    pub(super) fn swept_to(&mut self, id: QueueId, left: usize) {
-        let now = self.now;
-        let Some(queue) = self.queue(id) else { return };
-        let settings = queue.settings.clone();
-        for msg in &mut queue.msgs {
-            msg.settle_pending(&settings, now, left);
         }
     }
 
@@ -535,7 +525,7 @@ impl Model {
                 if msg.next_change() > now {
                     return true;
                 }
-                msg.settle_pending(&settings, now, 0);
+                msg.settle_pending(&settings, now);
                 if msg.is_expired(now) || msg.state == State::Acked && msg.due <= now {
                     return false;
                 }
@@ -574,10 +564,8 @@ impl Msg {
         }
     }
 
-    /// Makes what is pending but for the last `keep` changes.
-    pub(super) fn settle_pending(&mut self, settings: &QueueSettings, now: Millis, keep: usize) {
-        let due = self.pending.len().saturating_sub(keep);
-        for change in self.pending.drain(..due).collect::<Vec<_>>() {
+    pub(super) fn settle_pending(&mut self, settings: &QueueSettings, now: Millis) {
+        for change in std::mem::take(&mut self.pending) {
             match change {
                 Change::Retime if self.own_ttl => {}
                 Change::Retime => self.expires_at = self.enqueued_at.plus(settings.retention),
