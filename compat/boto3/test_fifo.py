@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from conftest import Refused, bodies, receive, receive_until, refusal, send_group
+from conftest import Refused, attribute_of, bodies, receive, receive_until, refusal, send_group
 
 
 def delete(sqs, url, *messages):
@@ -198,3 +198,22 @@ def test_a_repeated_receive_attempt_gets_the_same_messages_and_handles(sqs, fifo
     assert bodies(first) == ["a", "b"]
     assert [m["ReceiptHandle"] for m in again] == [m["ReceiptHandle"] for m in first]
     assert receive(sqs, fifo, ReceiveRequestAttemptId="attempt-2") == []
+
+
+WINDOW = "x-pq-deduplication-window-seconds"
+
+
+def test_a_fifo_queue_may_remember_longer_than_five_minutes(sqs, create, our_own):
+    url = create(FifoQueue="true", **{WINDOW: "86400"})
+    assert attribute_of(sqs, url, WINDOW) == "86400"
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={WINDOW: "31536000"})
+    assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"][WINDOW] == "31536000"
+    first, second = (sqs.send_message(QueueUrl=url, MessageBody=b, MessageGroupId="g", MessageDeduplicationId="d") for b in "ab")
+    assert first["MessageId"] == second["MessageId"]
+
+
+def test_the_usual_window_is_not_shown_and_no_other_is_accepted(sqs, queue, fifo, our_own):
+    assert WINDOW not in sqs.get_queue_attributes(QueueUrl=fifo, AttributeNames=["All"])["Attributes"]
+    for value in ("299", "31536001", "soon"):
+        assert refusal(sqs.set_queue_attributes, QueueUrl=fifo, Attributes={WINDOW: value})[0] == "InvalidAttributeValue"
+    assert refusal(sqs.set_queue_attributes, QueueUrl=queue, Attributes={WINDOW: "600"})[0] == "InvalidAttributeName"

@@ -111,3 +111,14 @@ def test_the_visibility_of_a_deleted_message_cannot_be_changed(sqs, queue):
 def test_a_handle_that_is_none_is_refused(sqs, queue):
     with Refused(sqs, "garbage handle"):
         sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle="garbage", VisibilityTimeout=0)
+
+
+def test_a_message_is_hidden_for_twelve_hours_since_its_receive_at_most(sqs, queue):
+    sqs.send_message(QueueUrl=queue, MessageBody="m")
+    [message] = receive_until(sqs, queue, 1)
+    time.sleep(1.1)
+    handle = message["ReceiptHandle"]
+    code, text = refusal(sqs.change_message_visibility, QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=43_200)
+    assert (code, text) == ("InvalidParameterValue", "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout "
+                            "for the message is beyond the limit [43200 seconds]")
+    sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=43_190)

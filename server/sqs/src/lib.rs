@@ -27,7 +27,7 @@ mod receive;
 mod redrive;
 mod send;
 mod service;
-mod sigv4;
+pub mod sigv4;
 mod tags;
 mod visibility;
 pub mod wire;
