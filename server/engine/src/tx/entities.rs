@@ -239,6 +239,10 @@ fn check_lifetimes(shard: &Shard, settings: &QueueSettings) -> Result<()> {
     let limit = shard.limits().lifetime;
     let spans = [
         ("retention", settings.retention),
+        (
+            "retention of acknowledged messages",
+            settings.retain_acked.unwrap_or_default(),
+        ),
         ("delay", settings.delay),
         ("lease", settings.lease),
     ];

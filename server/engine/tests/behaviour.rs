@@ -1,0 +1,16 @@
+//! What queues do, through the engine's public entrances.
+
+mod engine;
+
+#[path = "behaviour/dead_letters.rs"]
+mod dead_letters;
+#[path = "behaviour/fifo.rs"]
+mod fifo;
+#[path = "behaviour/queues.rs"]
+mod queues;
+#[path = "behaviour/receivers.rs"]
+mod receivers;
+#[path = "behaviour/seek.rs"]
+mod seek;
+#[path = "behaviour/sending.rs"]
+mod sending;
