@@ -18,7 +18,7 @@ fn random_histories_agree_with_the_model() {
     if let Some(seed) = number("POWERQUEUE_SEED") {
         return history::play(seed);
     }
-    for seed in 0..number("POWERQUEUE_HISTORIES").unwrap_or(300) {
+    for seed in 0..number("POWERQUEUE_HISTORIES").unwrap_or(1500) {
         if let Err(panic) = std::panic::catch_unwind(|| history::play(seed)) {
             eprintln!("failed with POWERQUEUE_SEED={seed}");
             std::panic::resume_unwind(panic);
