@@ -305,6 +305,8 @@ impl Recovery {
         charge: u32,
     ) {
         let Ok(slot) = self.shard.queue_slot(copy.queue) else {
+            // Deleted before the checkpoint got to it; but the message may have been moved out of it before.
+            self.relocated.extend(lies.map(|at| (body, at)));
             return;
         };
         if let Some(dedup) = copy.dedup {

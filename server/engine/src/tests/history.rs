@@ -52,7 +52,7 @@ pub(super) struct Seen {
     pub(super) first: Millis,
 }
 
-pub(super) fn play(seed: u64) {
+pub(super) fn play(seed: u64, trace: bool) {
     let mut rng = StdRng::seed_from_u64(seed);
     let limits = Limits {
         messages_per_queue: if rng.random_bool(0.3) { 12 } else { 1000 },
@@ -82,7 +82,7 @@ pub(super) fn play(seed: u64) {
         checkpoint: None,
         relies: false,
         contents: 0,
-        trace: std::env::var("POWERQUEUE_SEED").is_ok(),
+        trace,
     };
     world.new_tenant();
     for _ in 0..world.rng.random_range(20..200) {
@@ -126,6 +126,47 @@ impl World {
             95..97 => self.capture(),
             97 => self.relocate(),
             _ => self.crash(),
+        }
+    }
+
+    fn tell_state(&self) {
+        for (id, slot) in &self.shard.queue_slots {
+            let queue = &self.shard.queues[*slot];
+            for (seq, key) in queue.index.from(Seq(0)) {
+                let entry = &self.shard.entries[key];
+                let group = self.shard.group_name(key);
+                eprintln!(
+                    "   {id} {} {seq} {:?} due {:?} expires {:?} count {} {group:?}",
+                    queue.name, entry.state, entry.due, entry.expires_at, entry.deliveries
+                );
+            }
+            for msg in self
+                .model
+                .queues
+                .iter()
+                .find(|q| q.id == *id)
+                .into_iter()
+                .flat_map(|q| &q.msgs)
+            {
+                eprintln!(
+                    "     M {} {:?} due {:?} exp {:?} count {} {:?} {:?}",
+                    msg.seq,
+                    msg.state,
+                    msg.due,
+                    msg.expires_at,
+                    msg.deliveries,
+                    msg.group,
+                    msg.pending
+                );
+            }
+            eprintln!(
+                "     {:?}",
+                self.model
+                    .queues
+                    .iter()
+                    .find(|q| q.id == *id)
+                    .map(|q| (&q.settings, &q.waiters))
+            );
         }
     }
 
@@ -332,6 +373,8 @@ impl World {
     }
 
     fn transact(&mut self) {
+        // So that it does not matter which of the commands is looked at first.
+        self.tick();
         let mut commands = Vec::new();
         let (mut sends, mut moved, mut refused) = (vec![], vec![], None);
         let mut contents = BTreeMap::new();
@@ -521,11 +564,10 @@ impl World {
         if !self.is_certain(&claim) {
             return self.settle_from_before(claim);
         }
-        let mut current = self.is_current(&claim);
         if self.rng.random_bool(0.05) {
             claim.epoch.0 += 1;
-            current = false;
         }
+        let current = self.is_current(&claim);
         let mut tx = self.shard.begin(self.now);
         let result = tx.settle(claim, settle, stale);
         let output = tx.finish();
@@ -825,10 +867,12 @@ impl World {
         assert_eq!(result, Ok(()));
         let queue = self.model.queue(id).expect("it is there");
         if before.retention != settings.retention {
-            queue
-                .msgs
-                .iter_mut()
-                .for_each(|msg| msg.pending.push(Change::Retime));
+            for msg in &mut queue.msgs {
+                // One that has not begun is the same as this one.
+                msg.pending
+                    .retain(|change| !matches!(change, Change::Retime));
+                msg.pending.push(Change::Retime);
+            }
         }
         queue.settings = settings;
         self.process(output);
@@ -874,12 +918,30 @@ impl World {
         loop {
             let output = self.shard.tick(self.now);
             self.model.pass_time();
+            self.follow_expiry();
             self.process_one(output);
             if self.shard.sweeping.is_empty() && self.shard.unserved.is_empty() {
                 break;
             }
         }
         self.wake_ups_are_complete();
+    }
+
+    /// A sweep may bring a message's end forward and the timers see it before the queue's other sweeps are done: what is
+    /// gone from the shard goes here too, if its time is over with all that is pending done to it.
+    fn follow_expiry(&mut self) {
+        let (shard, now) = (&self.shard, self.model.now);
+        for queue in &mut self.model.queues {
+            let (id, settings) = (queue.id, queue.settings.clone());
+            queue.msgs.retain(|msg| {
+                if msg.pending.is_empty() || shard.find(id, Seq(msg.seq)).is_some() {
+                    return true;
+                }
+                let mut msg = msg.clone();
+                msg.settle_but(0, &settings, now);
+                !msg.is_expired(now) && !(msg.state == State::Acked && msg.due <= now)
+            });
+        }
     }
 
     fn save(&mut self) {
@@ -994,15 +1056,13 @@ impl World {
         if !self.shard.picks.is_empty() {
             self.model.picks = std::mem::take(&mut self.shard.picks);
         }
-        let swept: Vec<QueueId> = self
-            .shard
-            .queue_slots
-            .iter()
-            .filter(|(_, slot)| self.shard.sweeps(**slot) == 0)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in swept {
-            self.model.touch_all(id);
+        let now = self.model.now;
+        for queue in &mut self.model.queues {
+            let slot = self.shard.queue_slots[&queue.id];
+            let settings = queue.settings.clone();
+            for msg in &mut queue.msgs {
+                msg.settle_but(self.shard.sweeps(slot), &settings, now);
+            }
         }
         let mut later: VecDeque<QueueId> = output.effects.iter().filter_map(queue_of).collect();
         for effect in output.effects {
@@ -1113,6 +1173,9 @@ impl World {
     }
 
     fn verify(&mut self) {
+        if self.trace {
+            self.tell_state();
+        }
         invariants::check(&self.shard);
         self.compare();
     }

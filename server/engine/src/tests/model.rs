@@ -454,6 +454,8 @@ impl Model {
         let (id, seq) = (claim.queue, claim.seq.0);
         let retain = self.queue(id).and_then(|queue| queue.settings.retain_acked);
         let msg = self.msg(id, seq).expect("checked");
+        // Giving it back is journaled at leisure.
+        msg.was_deferred |= msg.state == State::Deferred;
         match settle {
             Settle::Complete => match retain {
                 None => self.remove(id, seq),
@@ -565,7 +567,13 @@ impl Msg {
     }
 
     pub(super) fn settle_pending(&mut self, settings: &QueueSettings, now: Millis) {
-        for change in std::mem::take(&mut self.pending) {
+        self.settle_but(0, settings, now);
+    }
+
+    /// Makes the pending changes but the last so many.
+    pub(super) fn settle_but(&mut self, keep: usize, settings: &QueueSettings, now: Millis) {
+        let made = self.pending.len().saturating_sub(keep);
+        for change in self.pending.drain(..made).collect::<Vec<_>>() {
             match change {
                 Change::Retime if self.own_ttl => {}
                 Change::Retime => self.expires_at = self.enqueued_at.plus(settings.retention),
@@ -612,24 +620,15 @@ impl Model {
         self.head(queue)
     }
 
-    /// Moves or removes what is dead at a queue's front, if a receiver could be served.
+    /// Moves or removes what is dead at a queue's front, if a receiver could be served and nothing comes of it.
     pub(super) fn drain(&mut self, id: QueueId) {
-        loop {
-            let mut copy = self.clone();
-            let Some(seq) = self.peek(id) else { return };
-            match copy.take(
-                id,
-                Receive {
-                    max: 1,
-                    lease: None,
-                },
-            ) {
-                Err(()) => return,
-                Ok(taken) if taken.iter().any(|taken| taken.seq == seq) => return,
-                Ok(_) => {
-                    self.lease(id, seq, Millis(1));
-                }
-            }
+        let mut served = self.clone();
+        let request = Receive {
+            max: 1,
+            lease: None,
+        };
+        if served.take(id, request) == Ok(vec![]) {
+            *self = served;
         }
     }
 }
