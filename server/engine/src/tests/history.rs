@@ -918,30 +918,12 @@ impl World {
         loop {
             let output = self.shard.tick(self.now);
             self.model.pass_time();
-            self.follow_expiry();
             self.process_one(output);
             if self.shard.sweeping.is_empty() && self.shard.unserved.is_empty() {
                 break;
             }
         }
         self.wake_ups_are_complete();
-    }
-
-    /// A sweep may bring a message's end forward and the timers see it before the queue's other sweeps are done: what is
-    /// gone from the shard goes here too, if its time is over with all that is pending done to it.
-    fn follow_expiry(&mut self) {
-        let (shard, now) = (&self.shard, self.model.now);
-        for queue in &mut self.model.queues {
-            let (id, settings) = (queue.id, queue.settings.clone());
-            queue.msgs.retain(|msg| {
-                if msg.pending.is_empty() || shard.find(id, Seq(msg.seq)).is_some() {
-                    return true;
-                }
-                let mut msg = msg.clone();
-                msg.settle_but(0, &settings, now);
-                !msg.is_expired(now) && !(msg.state == State::Acked && msg.due <= now)
-            });
-        }
     }
 
     fn save(&mut self) {
