@@ -15,16 +15,27 @@ fn start(path: &Path) -> Node {
     start_with(path, 64 << 20)
 }
 
+/// The store in that folder, once whoever had it has let go: tasks of a closed node end at their next turn.
+fn unlocked_store(path: &Path, options: &powerqueue_store::Options) -> Store {
+    loop {
+        let fs = Arc::new(DiskFs::new(path).unwrap());
+        match Store::open(fs, options.clone()) {
+            Err(powerqueue_store::OpenError::Locked) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 fn start_with(path: &Path, segment_bytes: u64) -> Node {
-    let fs = Arc::new(DiskFs::new(path).unwrap());
     let options = powerqueue_store::Options {
         segment_bytes,
         min_free_bytes: 0,
         ..Default::default()
     };
-    let store = Store::open(fs, options).unwrap();
     open(
-        store,
+        unlocked_store(path, &options),
         Options {
             shards: 2,
             ..Options::default()

@@ -20,17 +20,28 @@ pub struct Service {
     pub key: String,
 }
 
+/// The store in that folder, once whoever had it has let go: tasks of a closed node end at their next turn.
+fn unlocked_store(path: &Path, options: &powerqueue_store::Options) -> Store {
+    loop {
+        let fs = Arc::new(DiskFs::new(path).unwrap());
+        match Store::open(fs, options.clone()) {
+            Err(powerqueue_store::OpenError::Locked) => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// A node in that folder.
 pub fn node(path: &Path, limits: Limits) -> Node {
-    let fs = Arc::new(DiskFs::new(path).unwrap());
     let options = powerqueue_store::Options {
         segment_bytes: 64 << 20,
         min_free_bytes: 0,
         ..Default::default()
     };
-    let store = Store::open(fs, options).unwrap();
     open(
-        store,
+        unlocked_store(path, &options),
         Options {
             shards: 2,
             limits,
