@@ -139,33 +139,6 @@ impl World {
                     queue.name, entry.state, entry.due, entry.expires_at, entry.deliveries
                 );
             }
-            for msg in self
-                .model
-                .queues
-                .iter()
-                .find(|q| q.id == *id)
-                .into_iter()
-                .flat_map(|q| &q.msgs)
-            {
-                eprintln!(
-                    "     M {} {:?} due {:?} exp {:?} count {} {:?} {:?}",
-                    msg.seq,
-                    msg.state,
-                    msg.due,
-                    msg.expires_at,
-                    msg.deliveries,
-                    msg.group,
-                    msg.pending
-                );
-            }
-            eprintln!(
-                "     {:?}",
-                self.model
-                    .queues
-                    .iter()
-                    .find(|q| q.id == *id)
-                    .map(|q| (&q.settings, &q.waiters))
-            );
         }
     }
 
@@ -677,7 +650,7 @@ impl World {
 
     fn receive_deferred(&mut self) {
         let Some(id) = self.any_queue() else { return };
-        self.model.touch_all(id);
+        self.tick();
         let now = self.model.now;
         let queue = self.model.queue(id).expect("it is there");
         let seqs: Vec<u64> = queue
@@ -686,8 +659,8 @@ impl World {
             .filter(|msg| msg.state == State::Deferred && !msg.is_expired(now))
             .map(|msg| msg.seq)
             .collect();
-        if seqs.is_empty() || self.shard.sweeps(self.shard.queue_slots[&id]) > 0 {
-            return self.tick();
+        if seqs.is_empty() {
+            return;
         }
         let wanted: Vec<Seq> = seqs.iter().map(|seq| Seq(*seq)).collect();
         let mut tx = self.shard.begin(self.now);
