@@ -154,7 +154,8 @@ impl Tx<'_> {
 
     /// Deletes a queue with everything in it; for `tombstone` its name cannot be made again.
     pub fn delete_queue(&mut self, id: QueueId, tombstone: Millis) -> Result<()> {
-        self.shard.queue_slot(id)?;
+        let queue = &self.shard.queues[self.shard.queue_slot(id)?];
+        let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
         let tombstone_until = if tombstone == Millis::ZERO {
             Millis::ZERO
         } else {
@@ -165,6 +166,14 @@ impl Tx<'_> {
             id,
             tombstone_until,
         });
+        if tombstone_until > Millis::ZERO {
+            // By itself too: the checkpoint may have its tenants from before and its queues from after.
+            self.shard.record(&Record::Tombstone {
+                tenant,
+                name: &name,
+                until: tombstone_until,
+            });
+        }
         Ok(())
     }
 
