@@ -1,5 +1,7 @@
 //! What queues do, through the engine's public entrances.
 
+#![allow(clippy::unwrap_used)]
+
 mod engine;
 
 #[path = "behaviour/dead_letters.rs"]

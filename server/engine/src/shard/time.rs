@@ -112,11 +112,10 @@ impl Shard {
                 .iter()
                 .min_by_key(|(_, until)| **until)
                 .map(|(name, _)| Arc::clone(name))
+            && let Some(until) = holder.tombstones.remove(&first)
         {
-            if let Some(until) = holder.tombstones.remove(&first) {
-                self.alarms
-                    .remove(&(until, Alarm::Tombstone(tenant, first)));
-            }
+            self.alarms
+                .remove(&(until, Alarm::Tombstone(tenant, first)));
         }
     }
 
