@@ -211,6 +211,13 @@ impl World {
             Err(error) => same_error(&result, error),
         }
         if expected.is_ok() {
+            if matches!(
+                settle,
+                Settle::Complete | Settle::Defer | Settle::DeadLetter
+            ) {
+                let waits = output.group.as_ref().is_some_and(|group| group.durable);
+                assert!(waits, "an answer that does not wait for the journal");
+            }
             self.note_durable(&claim, settle);
         }
         self.process(output);
