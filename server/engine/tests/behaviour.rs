@@ -4,6 +4,8 @@
 
 mod engine;
 
+#[path = "behaviour/checkpoints.rs"]
+mod checkpoints;
 #[path = "behaviour/dead_letters.rs"]
 mod dead_letters;
 #[path = "behaviour/fifo.rs"]

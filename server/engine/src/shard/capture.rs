@@ -47,8 +47,12 @@ impl Capture {
 impl Shard {
     /// The next slice of the shard's state, in records for [`Recovery`](crate::Recovery).
     pub fn capture(&self, capture: &mut Capture) -> Vec<u8> {
+        self.capture_slice(capture, SLICE)
+    }
+
+    /// A slice of so many steps.
+    pub(crate) fn capture_slice(&self, capture: &mut Capture, mut budget: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut budget = SLICE;
         while budget > 0 && !capture.is_done() {
             budget -= 1;
             capture.0 = match capture.0 {

@@ -136,7 +136,7 @@ pub struct Shard {
     /// Bodies on their way to the disk, by group.
     in_flight: VecDeque<(OpNo, Vec<InFlight>)>,
     /// Messages whose lease the journal does not know as it is.
-    unsaved: VecDeque<(QueueId, Seq)>,
+    pub(crate) unsaved: VecDeque<(QueueId, Seq)>,
     durable: OpNo,
     next_op: OpNo,
     next_queue: u64,

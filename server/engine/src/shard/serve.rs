@@ -26,8 +26,6 @@ impl Shard {
             let Some(first) = self.queues[slot].first(&self.entries, &self.groups) else {
                 break;
             };
-            #[cfg(test)]
-            self.note_pick(first);
             if room == 0 {
                 let limit = u64::from(settings.max_leased);
                 if taken.is_empty() {
@@ -38,6 +36,8 @@ impl Shard {
                 }
                 break;
             }
+            #[cfg(test)]
+            self.note_pick(first);
             let wanted = (request.max as usize - taken.len()).min(room as usize);
             match settings.groups {
                 None => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     entry::State,
-    ids::{BodyId, Millis},
+    ids::Millis,
     queue::Queue,
     shard::{Shard, settings_charge},
     slab::NONE,
@@ -240,5 +240,4 @@ pub(super) fn check_empty(shard: &Shard) {
     assert!(shard.sweeping.is_empty() && shard.unserved.is_empty());
     assert_eq!(shard.wheel.next(), None);
     assert_eq!(shard.wheel.memory(), 0, "the wheel keeps memory");
-    assert_eq!(shard.bodies.next_id(), BodyId(shard.bodies.next_id().0));
 }

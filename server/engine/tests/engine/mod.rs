@@ -99,10 +99,24 @@ impl Engine {
         self.take(output);
     }
 
+    /// How many groups the log has.
+    pub fn written(&self) -> usize {
+        self.log.len()
+    }
+
     /// A crash after everything was written.
     pub fn restart(&mut self) {
-        let mut recovery = Recovery::new(1, Epoch(self.shard.epoch().0 + 1), self.limits, self.now);
-        for (group, bodies) in &self.log {
+        self.restart_from(&[], 0);
+    }
+
+    /// The same, with a checkpoint that stands for the first so many groups.
+    pub fn restart_from(&mut self, pieces: &[Vec<u8>], position: usize) {
+        let epoch = Epoch(self.shard.epoch().0 + 1);
+        let mut recovery = Recovery::new(1, epoch, self.limits, self.now);
+        for piece in pieces {
+            recovery.apply(piece, &[]).unwrap();
+        }
+        for (group, bodies) in &self.log[position..] {
             recovery.apply(&group.records, bodies).unwrap();
         }
         self.shard = recovery.finish(self.now, false);
