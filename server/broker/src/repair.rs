@@ -22,9 +22,6 @@ pub fn run(config: &Config, accept_loss: bool) -> anyhow::Result<ExitCode> {
     print(&report);
     let left = report.file.is_some() || !report.damage.is_empty();
     Ok(if left && !report.accepted {
-        println!(
-            "nothing was changed; `powerqueue repair --accept-loss` goes on without what is named above"
-        );
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -53,12 +50,15 @@ fn print(report: &RepairReport) {
     if unnamed > 0 {
         println!("and {unnamed} more message bodies");
     }
-    match (
-        report.accepted,
-        report.file.is_none() && report.damage.is_empty(),
-    ) {
-        (true, _) => println!("the loss is accepted; the broker starts without it"),
-        (false, true) => println!("the journal can be read from end to end"),
-        (false, false) => {}
-    }
+    let readable = report.file.is_none() && report.damage.is_empty();
+    println!(
+        "{}",
+        match (readable, report.unreadable_bodies, report.accepted) {
+            (true, 0, _) => "the journal can be read from end to end",
+            (true, _, _) => "the rest can be read; the broker starts, and passes these messages by",
+            (false, _, true) => "the loss is accepted; the broker starts without it",
+            (false, _, false) =>
+                "nothing was changed; --accept-loss goes on without what is named above",
+        }
+    );
 }

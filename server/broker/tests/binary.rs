@@ -430,3 +430,33 @@ fn the_service_manager_is_told() {
     until("STOPPING=1");
     assert_eq!(broker.exit_code(), Some(0));
 }
+
+#[test]
+fn repair_names_what_is_damaged_and_goes_on_without_it_only_when_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let repair = |accept: &[&str]| {
+        let mut command = powerqueue();
+        command.arg("--data").arg(folder.path()).arg("repair");
+        let Output { status, stdout, .. } = command.args(accept).output().unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap())
+    };
+    let broker = Broker::start(&mut on_free_ports(folder.path()));
+    broker.signal("-TERM");
+    assert_eq!(broker.exit_code(), Some(0));
+    let intact = "the journal can be read from end to end\n".to_owned();
+    assert_eq!(repair(&[]), (Some(0), intact));
+
+    std::fs::write(
+        folder.path().join("store/checkpoint.redb"),
+        "not a database",
+    )
+    .unwrap();
+    let (code, said) = repair(&[]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("checkpoint.redb: "), "{said}");
+    assert!(said.contains("nothing was changed"), "{said}");
+    let (code, said) = repair(&["--accept-loss"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the loss is accepted"), "{said}");
+    drop(Broker::start(&mut on_free_ports(folder.path())));
+}
