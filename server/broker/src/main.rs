@@ -1,5 +1,7 @@
 //! PowerQueue: one queue engine, many protocol front ends, one binary.
 
+mod admission;
+mod admission_metrics;
 mod cli;
 mod config;
 mod data_dir;
