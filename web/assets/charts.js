@@ -16,7 +16,7 @@ const EVERY = { hour: 10, day: 60, week: 300 };
 
 /** Draws into the figures below an element from now on. */
 export async function start(root) {
-  await load("/assets/vendor/uPlot.js");
+  await Promise.all([load("script", { src: "/assets/vendor/uPlot.js" }), load("link", { rel: "stylesheet", href: "/assets/vendor/uPlot.min.css" })]);
   const charts = [...root.querySelectorAll("[data-chart]")].map((figure) => new Chart(figure));
   const state = root.querySelector("[data-history-state]");
   let asked = 0, shown = null;
@@ -42,12 +42,8 @@ export async function start(root) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.redraw()));
 }
 
-const load = (source) => new Promise((resolve, reject) => {
-  const script = document.createElement("script");
-  script.src = source;
-  script.onload = resolve;
-  script.onerror = reject;
-  document.head.append(script);
+const load = (name, attributes) => new Promise((onload, onerror) => {
+  document.head.append(Object.assign(document.createElement(name), attributes, { onload, onerror }));
 });
 
 class Chart {
@@ -81,7 +77,7 @@ class Chart {
       legend: { live: true }, cursor: { y: false, points: { size: 7 } },
       scales: { y: { range: (_, low, high) => [0, Math.max(1, (high ?? 1) * 1.1)] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 70 },
+        { ...axis, grid: { show: false }, space: 70, values: (_, ticks, at, space, step) => ticks.map((time) => mark(time, step)) },
         { ...axis, size: 52, values: (_, ticks) => ticks.map(number) },
       ],
       series: [
@@ -89,7 +85,7 @@ class Chart {
         ...this.series.map(([, label, name], index) => ({
           label, stroke: colour(name), width: 2, dash: index ? [6, 3] : undefined, spanGaps: false,
           fill: index === 0 ? `${colour(name)}1c` : undefined, points: { show: false },
-          value: (_, value) => value == null ? "no data" : number(value),
+          value: (_, value, __, index) => index == null ? "–" : value == null ? "no data" : number(value),
         })),
       ],
     }, this.data, this.place);
@@ -130,6 +126,9 @@ class Chart {
     this.table.replaceChildren(table);
   }
 }
+
+/** A tick's text: days where ticks are days apart, else the time of day. */
+const mark = (seconds, step) => new Date(seconds * 1000).toLocaleString([], step >= 86_400 ? { weekday: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" });
 
 function moment(seconds, step) {
   if (step < 60) return clock(seconds * 1000);

@@ -1,4 +1,5 @@
-export AWS_ACCESS_KEY_ID=YOUR-TENANT-IDENTIFIER AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1
+export AWS_ACCESS_KEY_ID=YOUR-TENANT-IDENTIFIER
+export AWS_SECRET_ACCESS_KEY=any AWS_DEFAULT_REGION=us-east-1
 sqs() { aws sqs "$@" --output text --endpoint-url https://sqs.powerqueue.link; }
 
 queue=$(sqs create-queue --queue-name images)

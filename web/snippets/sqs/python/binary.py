@@ -2,8 +2,13 @@ import base64
 
 import boto3
 
-sqs = boto3.client("sqs", endpoint_url="https://sqs.powerqueue.link", region_name="us-east-1",
-                   aws_access_key_id="YOUR-TENANT-IDENTIFIER", aws_secret_access_key="any")
+sqs = boto3.client(
+    "sqs",
+    endpoint_url="https://sqs.powerqueue.link",
+    region_name="us-east-1",
+    aws_access_key_id="YOUR-TENANT-IDENTIFIER",
+    aws_secret_access_key="any",
+)
 
 queue = sqs.create_queue(QueueName="images")["QueueUrl"]
 mark = {"x-pq-body-encoding": {"DataType": "String", "StringValue": "base64"}}

@@ -2,8 +2,13 @@ import json
 
 import boto3
 
-sqs = boto3.client("sqs", endpoint_url="https://sqs.powerqueue.link", region_name="us-east-1",
-                   aws_access_key_id="YOUR-TENANT-IDENTIFIER", aws_secret_access_key="any")
+sqs = boto3.client(
+    "sqs",
+    endpoint_url="https://sqs.powerqueue.link",
+    region_name="us-east-1",
+    aws_access_key_id="YOUR-TENANT-IDENTIFIER",
+    aws_secret_access_key="any",
+)
 
 dead = sqs.create_queue(QueueName="work-dead")["QueueUrl"]
 arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

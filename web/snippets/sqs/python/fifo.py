@@ -1,7 +1,12 @@
 import boto3
 
-sqs = boto3.client("sqs", endpoint_url="https://sqs.powerqueue.link", region_name="us-east-1",
-                   aws_access_key_id="YOUR-TENANT-IDENTIFIER", aws_secret_access_key="any")
+sqs = boto3.client(
+    "sqs",
+    endpoint_url="https://sqs.powerqueue.link",
+    region_name="us-east-1",
+    aws_access_key_id="YOUR-TENANT-IDENTIFIER",
+    aws_secret_access_key="any",
+)
 
 attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
 queue = sqs.create_queue(QueueName="steps.fifo", Attributes=attributes)["QueueUrl"]

@@ -1,7 +1,12 @@
 import boto3
 
-sqs = boto3.client("sqs", endpoint_url="https://sqs.powerqueue.link", region_name="us-east-1",
-                   aws_access_key_id="YOUR-TENANT-IDENTIFIER", aws_secret_access_key="any")
+sqs = boto3.client(
+    "sqs",
+    endpoint_url="https://sqs.powerqueue.link",
+    region_name="us-east-1",
+    aws_access_key_id="YOUR-TENANT-IDENTIFIER",
+    aws_secret_access_key="any",
+)
 
 queue = sqs.create_queue(QueueName="news")["QueueUrl"]
 sqs.send_message(QueueUrl=queue, MessageBody="worth the wait", DelaySeconds=2)
