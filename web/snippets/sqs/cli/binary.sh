@@ -8,7 +8,7 @@ sqs send-message --queue-url "$queue" --message-body "$body" \
   --message-attributes 'x-pq-body-encoding={DataType=String,StringValue=base64}' >/dev/null
 
 sqs receive-message --queue-url "$queue" --wait-time-seconds 5 --message-attribute-names All \
-  --query 'Messages[].[ReceiptHandle, MessageAttributes."x-pq-body-encoding".StringValue, Body]' |
+  --query '(Messages || `[]`)[].[ReceiptHandle, MessageAttributes."x-pq-body-encoding".StringValue, Body]' |
   while IFS=$'\t' read -r handle encoding body; do
     [ "$encoding" != base64 ] || hex=$(echo "$body" | base64 -d | od -An -tx1)
     echo "received $(echo "$hex" | wc -w) bytes:$hex"

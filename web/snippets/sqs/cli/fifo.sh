@@ -7,7 +7,7 @@ for step in one two two three; do # the second "two" is dropped as a duplicate
   sqs send-message --queue-url "$queue" --message-body "$step" --message-group-id customer-7 >/dev/null
 done
 
-sqs receive-message --queue-url "$queue" --max-number-of-messages 10 --query 'Messages[].[ReceiptHandle, Body]' |
+sqs receive-message --queue-url "$queue" --max-number-of-messages 10 --query '(Messages || `[]`)[].[ReceiptHandle, Body]' |
   while IFS=$'\t' read -r handle body; do
     echo "$body"
     sqs delete-message --queue-url "$queue" --receipt-handle "$handle"

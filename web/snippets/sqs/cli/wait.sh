@@ -7,7 +7,7 @@ sqs send-message --queue-url "$queue" --message-body "worth the wait" --delay-se
 
 echo waiting
 # Answers as soon as there is a message, and with none after 20 seconds.
-sqs receive-message --queue-url "$queue" --wait-time-seconds 20 --query 'Messages[].[ReceiptHandle, Body]' |
+sqs receive-message --queue-url "$queue" --wait-time-seconds 20 --query '(Messages || `[]`)[].[ReceiptHandle, Body]' |
   while IFS=$'\t' read -r handle body; do
     echo "received: $body"
     sqs delete-message --queue-url "$queue" --receipt-handle "$handle"
