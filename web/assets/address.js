@@ -27,7 +27,7 @@ function show() {
   const left = ban ? ban.ends_in_seconds - Math.round((Date.now() - at) / 1000) : 0;
   box.classList.toggle("banned-now", Boolean(ban) && left > 0);
   write(find("verdict"), verdict(ban, left));
-  write(find("seen"), `The service sees you as ${standing.address}`);
+  write(find("seen"), standing.address);
   for (const [name, words] of Object.entries(METERS)) {
     const section = box.querySelector(`[data-meter=${name}]`);
     if (!section) continue;

@@ -30,6 +30,7 @@ export async function start(root) {
       const history = await ask(`/api/history?window=${name}`);
       if (history.window !== wanted()) return;
       shown = name;
+      root.classList.add("drawn");
       for (const chart of charts) chart.show(history);
       state.textContent = history.series.in_per_second.some((value) => value !== null) ? "" : "Nothing has been recorded in this window yet.";
     } catch {
