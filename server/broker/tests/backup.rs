@@ -88,7 +88,10 @@ impl Broker {
     }
 
     fn queue(&self) -> String {
-        let made = self.ok("CreateQueue", &json!({ "QueueName": "q" }));
+        let made = self.ok(
+            "CreateQueue",
+            &json!({ "QueueName": "q", "Attributes": { "VisibilityTimeout": "2" } }),
+        );
         made["QueueUrl"].as_str().unwrap().to_owned()
     }
 
@@ -101,7 +104,7 @@ impl Broker {
 
     /// Up to ten bodies and handles.
     fn receive(&self, queue: &str) -> Vec<(String, String)> {
-        let input = json!({ "QueueUrl": queue, "MaxNumberOfMessages": 10 });
+        let input = json!({ "QueueUrl": queue, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 1 });
         let answer = self.ok("ReceiveMessage", &input);
         let messages = answer["Messages"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -213,8 +216,7 @@ fn a_backup_under_load_holds_what_was_confirmed_before_it_and_nothing_that_was_g
     assert!(held.is_subset(&sending));
 }
 
-/// Every message of a queue. Those leased when the backup began come back when their lease ends, which the queue's
-/// visibility timeout (30 s) bounds; so this waits for nothing longer than that.
+/// Every message of a queue. Those leased when the backup began come back when their lease ends.
 fn drained(broker: &Broker, queue: &str) -> BTreeSet<u32> {
     let mut held = BTreeSet::new();
     let counts = json!({ "QueueUrl": queue, "AttributeNames": ["All"] });
