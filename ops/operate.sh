@@ -9,6 +9,7 @@
   config=$config_dir/powerqueue.toml
   data=/var/lib/powerqueue
   backups=/var/backups/powerqueue
+  caddy_env=/etc/caddy/powerqueue.env
   packages=/var/cache/powerqueue
   user=powerqueue
   service=powerqueue.service

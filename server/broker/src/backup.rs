@@ -204,7 +204,9 @@ fn write_file(path: &Path, from: &mut impl Read, length: u64) -> anyhow::Result<
 mod tests {
     use super::*;
 
-    fn received(stream: &[u8]) -> anyhow::Result<(u64, Vec<(String, Vec<u8>)>)> {
+    type Files = Vec<(String, Vec<u8>)>;
+
+    fn received(stream: &[u8]) -> anyhow::Result<(u64, Files)> {
         let folder = tempfile::tempdir()?;
         let end = receive(stream, folder.path())?;
         let mut files = Vec::new();
