@@ -2,8 +2,10 @@
 
 mod admission;
 mod admission_metrics;
+mod backup;
 mod cli;
 mod config;
+mod control;
 mod data_dir;
 mod endpoints;
 mod failure;
@@ -18,6 +20,7 @@ mod node_metrics;
 mod probe;
 mod readiness;
 mod repair;
+mod selftest;
 mod serve;
 mod service_manager;
 mod signals;

@@ -13,7 +13,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
 /// The store's folder in the data directory.
-const STORE: &str = "store";
+pub const STORE: &str = "store";
 
 /// The broker without its sockets.
 #[derive(Debug)]

@@ -16,7 +16,9 @@ use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
 use crate::signals::Signals;
-use crate::{admission, front_ends, health, identifier, listeners, logging, service_manager};
+use crate::{
+    admission, control, front_ends, health, identifier, listeners, logging, service_manager,
+};
 
 /// The exit code when a second signal cuts the drain short, as a shell reports an interrupted program.
 const INTERRUPTED: u8 = 130;
@@ -88,6 +90,7 @@ async fn live(
         ended = front_ends.tasks.join_next(), if !front_ends.tasks.is_empty() => ended,
         ended = observers.tasks.join_next(), if !observers.tasks.is_empty() => ended,
         () = service_manager::watch(observers.stats.clone()) => None,
+        () = control::serve(&endpoints.data, node.node().clone()) => None,
     };
     keeper.abort();
     tokio::select! {

@@ -21,7 +21,7 @@ use powerqueue_engine::{Error as EngineError, TenantId};
 
 pub use crate::{
     node::{Node, NodeStats, Room},
-    open::{Options, open},
+    open::{HANDLE_SECRET, Options, open},
     reaper::Connected,
     receive::Subscription,
 };

@@ -74,8 +74,9 @@ pub enum OpenError {
 
 /// Key of the number of shards, among what is local to the node.
 const SHARDS: &str = "node.shards";
-/// Key of the secret for handles.
-const SECRET: &str = "node.handle_secret";
+/// Key of the secret for handles, among what is local to the node. A copy of the store must not have it: there, a handle of
+/// the original could name another message.
+pub const HANDLE_SECRET: &str = "node.handle_secret";
 
 /// Brings the shards back and starts the store. Needs a tokio runtime for what runs in the background.
 pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
@@ -183,14 +184,14 @@ fn shard_count(store: &Store, wanted: u16) -> Result<u16, CheckpointError> {
 
 fn handle_secret(store: &Store) -> Result<[u8; 32], OpenError> {
     if let Some(secret) = store
-        .get_local(SECRET)?
+        .get_local(HANDLE_SECRET)?
         .and_then(|bytes| bytes.as_ref().try_into().ok())
     {
         return Ok(secret);
     }
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(OpenError::Random)?;
-    store.put_local(SECRET, Some(&secret))?;
+    store.put_local(HANDLE_SECRET, Some(&secret))?;
     Ok(secret)
 }
 
