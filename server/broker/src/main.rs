@@ -19,6 +19,7 @@ mod repair;
 mod serve;
 mod service_manager;
 mod signals;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -15,6 +15,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
+use crate::tls::TlsMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {
@@ -106,6 +107,14 @@ impl Metrics {
     /// If it was added before.
     pub fn watch_node(&self, node: Node) -> prometheus::Result<()> {
         self.registry.register(Box::new(NodeMetrics::new(node)?))
+    }
+
+    /// Adds certificates and handshakes.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_tls(&self, tls: TlsMetrics) -> prometheus::Result<()> {
+        self.registry.register(Box::new(tls))
     }
 
     /// The text for one scrape.

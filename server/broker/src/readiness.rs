@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::config::LISTENERS;
+use crate::tls::Standing;
 
 /// Where the broker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ impl Phase {
 pub struct Readiness {
     phase: Mutex<Phase>,
     listeners: BTreeMap<String, Vec<SocketAddr>>,
+    tls: Option<Arc<Standing>>,
 }
 
 impl Readiness {
@@ -64,7 +67,15 @@ impl Readiness {
         Self {
             phase: Mutex::new(Phase::Starting),
             listeners: listeners.iter().cloned().collect(),
+            tls: None,
         }
+    }
+
+    /// With what some of them are served over TLS. A temporary certificate is told of and leaves the broker ready:
+    /// listeners without TLS are served, and the authority's challenge must not be kept from the `http` listener.
+    pub fn over(mut self, tls: Option<Arc<Standing>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// The phase now.
@@ -93,10 +104,14 @@ impl Readiness {
                 (name, json!({ "state": state, "addresses": addresses }))
             })
             .collect();
-        json!({
+        let mut report = json!({
             "status": phase.as_str(),
             "store": { "state": phase.store() },
             "listeners": listeners,
-        })
+        });
+        if let Some(tls) = &self.tls {
+            report["tls"] = tls.report();
+        }
+        report
     }
 }
