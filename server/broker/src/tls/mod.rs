@@ -56,7 +56,7 @@ struct Seat {
 
 /// Where the next certificate comes from.
 enum Source {
-    SelfSigned(LocalAuthority, Vec<String>),
+    SelfSigned(Box<LocalAuthority>, Vec<String>),
     Files(Files),
     Acme(Acme, Attempts),
 }
@@ -86,7 +86,7 @@ impl Tls {
                 let authority = LocalAuthority::open(&folder()?, at)?;
                 let names = own_names(config);
                 let issued = authority.issue(&names, at)?;
-                (Source::SelfSigned(authority, names), Some(issued))
+                (Source::SelfSigned(Box::new(authority), names), Some(issued))
             }
             TlsSource::Files => {
                 let mut files = Files::new(tls.certificate.clone(), tls.key.clone());
