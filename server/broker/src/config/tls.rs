@@ -106,7 +106,11 @@ impl Tls {
         if self.max_handshakes == 0 {
             return Some("tls.max_handshakes must be at least 1".to_owned());
         }
-        for (key, span) in [("tls.poll", self.poll), ("tls.acme_retry", self.acme_retry)] {
+        for (key, span) in [
+            ("tls.poll", self.poll),
+            ("tls.handshake", self.handshake),
+            ("tls.acme_retry", self.acme_retry),
+        ] {
             if span.duration().is_zero() {
                 return Some(format!("{key} must be longer than nothing"));
             }

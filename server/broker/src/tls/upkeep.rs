@@ -167,3 +167,124 @@ fn renewal(seat: &Seat) -> i64 {
 fn chance() -> u32 {
     getrandom::u32().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::pin::{Pin, pin};
+
+    use powerqueue_net::tls::Resolver;
+
+    use super::*;
+    use crate::config::{Mode, TlsSource, defaults};
+    use crate::data_dir::DataDir;
+    use crate::tls::self_signed::temporary;
+    use crate::tls::{Served, Standing};
+
+    const LONG: Duration = Duration::from_secs(3 * 3600);
+
+    /// Where a temporary certificate stands in, or the real one is.
+    fn seat(source: TlsSource, standing_in: bool) -> Seat {
+        let certificate = temporary(&[], now()).unwrap();
+        let served = Served::new(&certificate, standing_in);
+        let standing = Standing::new(source, vec!["sqs".to_owned()], served);
+        Seat {
+            resolver: Resolver::new(certificate),
+            standing: Arc::new(standing),
+        }
+    }
+
+    /// Lets the work go on for that long.
+    async fn go_on(work: &mut Pin<&mut impl Future<Output = Infallible>>, time: Duration) {
+        tokio::select! {
+            never = work => match never {},
+            () = tokio::time::sleep(time) => {}
+        }
+    }
+
+    fn put_pair(certificate: &Path, key: &Path) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(certificate, made.cert.pem()).unwrap();
+        std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_due_is_issued_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path()).unwrap();
+        let authority = LocalAuthority::open(&data, now()).unwrap();
+        let seat = seat(TlsSource::SelfSigned, true);
+        let mut work = pin!(issue(&seat, &authority, &[]));
+        go_on(&mut work, LONG).await;
+        let served = seat.standing.served();
+        assert!(!served.temporary && served.renewal > now());
+        assert_eq!(seat.standing.failures(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_looked_at_every_so_often_and_when_nudged() {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("chain"), folder.path().join("key"));
+        let seat = seat(TlsSource::Files, true);
+        let nudge = Notify::new();
+        let files = Files::new(certificate.clone(), key.clone());
+        let poll = Duration::from_secs(30);
+        let mut work = pin!(watch(&seat, files, poll, &nudge));
+        go_on(&mut work, LONG).await;
+        assert_eq!(
+            seat.standing.failures(),
+            1,
+            "told once that they are missing"
+        );
+
+        put_pair(&certificate, &key);
+        go_on(&mut work, poll).await;
+        assert!(!seat.standing.served().temporary);
+
+        std::fs::remove_file(&key).unwrap();
+        nudge.notify_one();
+        go_on(&mut work, Duration::from_secs(1)).await;
+        assert_eq!(seat.standing.failures(), 2);
+        assert!(!seat.standing.served().temporary, "the old one stays");
+    }
+
+    /// Nobody answers on that port.
+    fn away(folder: &Path) -> (Acme, Arc<DataDir>) {
+        let mut tls = defaults(Mode::Local).tls;
+        tls.acme_directory = "https://127.0.0.1:1/directory".to_owned();
+        tls.names = vec!["queue.example".to_owned()];
+        let data = Arc::new(DataDir::open(folder).unwrap());
+        (Acme::new(&tls, Arc::clone(&data)), data)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_nudge_ends_the_wait_after_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, data) = away(folder.path());
+        let attempts = Attempts::load(&data, &acme.identity()).unwrap();
+        let seat = seat(TlsSource::Acme, true);
+        let nudge = Notify::new();
+        let mut work = pin!(renew(&seat, &acme, attempts.clone(), LONG, &nudge));
+        go_on(&mut work, LONG / 2).await;
+        assert_eq!(seat.standing.failures(), 1);
+        nudge.notify_one();
+        go_on(&mut work, LONG / 2).await;
+        assert_eq!(seat.standing.failures(), 2);
+        assert!(seat.standing.served().temporary);
+        // Whoever starts again goes on waiting.
+        assert_ne!(Attempts::load(&data, &acme.identity()).unwrap(), attempts);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_nudge_orders_nothing_that_is_not_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acme, data) = away(folder.path());
+        let attempts = Attempts::load(&data, &acme.identity()).unwrap();
+        let seat = seat(TlsSource::Acme, false);
+        let nudge = Notify::new();
+        let mut work = pin!(renew(&seat, &acme, attempts, LONG, &nudge));
+        nudge.notify_one();
+        go_on(&mut work, LONG).await;
+        assert_eq!(seat.standing.failures(), 0, "somebody was asked");
+    }
+}

@@ -93,6 +93,9 @@ struct KeptCertificate {
 impl Acme {
     /// The order that the configuration describes.
     pub fn new(tls: &config::Tls, folder: Arc<DataDir>) -> Self {
+        // The client asks the process for its cryptography and panics if two are built in and none is chosen. Whoever
+        // chose before us chose as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let contact = tls.acme_contact.trim();
         Self {
             directory: tls.acme_directory.clone(),
