@@ -24,6 +24,7 @@ mod selftest;
 mod serve;
 mod service_manager;
 mod signals;
+mod tls;
 
 use std::process::ExitCode;
 

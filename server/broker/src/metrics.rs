@@ -17,6 +17,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 use crate::admission_metrics::AdmissionMetrics;
 use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
+use crate::tls::TlsMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {
@@ -117,6 +118,14 @@ impl Metrics {
     pub fn watch_admission(&self, admission: Admission) -> prometheus::Result<()> {
         self.registry
             .register(Box::new(AdmissionMetrics::new(admission)?))
+    }
+
+    /// Adds certificates and handshakes.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_tls(&self, tls: TlsMetrics) -> prometheus::Result<()> {
+        self.registry.register(Box::new(tls))
     }
 
     /// The text for one scrape.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use powerqueue_node::Node;
 use serde_json::{Value, json};
 
 use crate::config::LISTENERS;
+use crate::tls::Standing;
 
 /// Where the broker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ pub struct Readiness {
     phase: Mutex<Phase>,
     listeners: BTreeMap<String, Vec<SocketAddr>>,
     node: OnceLock<Node>,
+    tls: Option<Arc<Standing>>,
 }
 
 impl Readiness {
@@ -68,7 +70,15 @@ impl Readiness {
             phase: Mutex::new(Phase::Starting),
             listeners: listeners.iter().cloned().collect(),
             node: OnceLock::new(),
+            tls: None,
         }
+    }
+
+    /// With what some of them are served over TLS. A temporary certificate is told of and leaves the broker ready:
+    /// listeners without TLS are served, and the authority's challenge must not be kept from the `http` listener.
+    pub fn over(mut self, tls: Option<Arc<Standing>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// The phase now.
@@ -117,10 +127,14 @@ impl Readiness {
                 (name, json!({ "state": state, "addresses": addresses }))
             })
             .collect();
-        json!({
+        let mut report = json!({
             "status": phase.as_str(),
             "store": { "state": phase.store(), "growth": self.growth() },
             "listeners": listeners,
-        })
+        });
+        if let Some(tls) = &self.tls {
+            report["tls"] = tls.report();
+        }
+        report
     }
 }

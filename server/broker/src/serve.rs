@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use powerqueue_admission::{Admission, Clock};
@@ -15,7 +16,8 @@ use crate::endpoints::{self, Endpoints};
 use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
-use crate::signals::Signals;
+use crate::signals::{Signals, hangups};
+use crate::tls::{Tls, TlsMetrics};
 use crate::{
     admission, control, front_ends, health, identifier, listeners, logging, service_manager,
 };
@@ -34,6 +36,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let identifier = identifier::load_or_make(&data)?;
     let mut opened = listeners::open(loaded)?;
     opened.warnings.extend(config.doubts());
+    let tls = Tls::open(config, &data)?;
     for warning in &opened.warnings {
         tracing::warn!("{warning}");
     }
@@ -42,25 +45,32 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         data: data.path(),
         identifier,
         listeners: endpoints::addresses(&opened.listeners),
+        tls: tls
+            .as_ref()
+            .map(|tls| tls.standing().listeners().to_vec())
+            .unwrap_or_default(),
+        authority: tls.as_ref().and_then(Tls::authority),
         warnings: opened.warnings,
     };
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(live(config, data, opened.listeners, endpoints))
+        .block_on(live(config, data, tls, opened.listeners, endpoints))
 }
 
 async fn live(
     config: &Config,
     data: DataDir,
+    tls: Option<Tls>,
     listeners: Vec<Listener>,
     endpoints: Endpoints,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let readiness = Arc::new(Readiness::new(&endpoints.listeners));
+    let standing = tls.as_ref().map(Tls::standing);
+    let readiness = Arc::new(Readiness::new(&endpoints.listeners).over(standing));
     let admission = Admission::new(admission::settings(&config.limits)?, &Clock::system());
-    let (mut observers, waiting) = Listening::start(config, listeners, &readiness)?;
+    let (mut observers, waiting) = Listening::start(config, tls.as_ref(), listeners, &readiness)?;
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
     let node = tokio::select! {
@@ -76,6 +86,10 @@ async fn live(
     observers.metrics.watch_node(node.node().clone())?;
     observers.metrics.watch_admission(admission.clone())?;
     readiness.watch(node.node().clone());
+    // From here on the data directory is ours alone.
+    if let Some(tls) = tls {
+        observers.keep(tls, config);
+    }
     let mut front_ends = FrontEnds::start(config, &node, &admission, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
@@ -142,6 +156,9 @@ struct Listening {
     stop: DrainSignal,
     stats: Vec<Arc<Stats>>,
     metrics: Arc<Metrics>,
+    /// Told at SIGHUP.
+    hangup: Arc<Notify>,
+    drain: Drain,
 }
 
 /// The listeners that wait for the store.
@@ -154,6 +171,7 @@ impl Listening {
     /// Starts them, and gives back the others with their settings.
     fn start(
         config: &Config,
+        tls: Option<&Tls>,
         listeners: Vec<Listener>,
         readiness: &Arc<Readiness>,
     ) -> anyhow::Result<(Self, Vec<(Listener, Settings)>)> {
@@ -163,20 +181,31 @@ impl Listening {
             .map(|listener| {
                 let mut settings = config.serving(listener.name());
                 settings.sizes.connections = connections;
-                (listener, settings)
+                if let Some(tls) = tls {
+                    settings.tls = tls.http(listener.name())?;
+                }
+                Ok((listener, settings))
             })
-            .collect();
+            .collect::<anyhow::Result<_>>()?;
         let stats: Vec<(String, Arc<Stats>)> = all
             .iter()
             .map(|(listener, settings)| (listener.name().to_owned(), Arc::clone(&settings.stats)))
             .collect();
         let metrics = Arc::new(Metrics::new(Arc::clone(readiness), &stats)?);
+        if let Some(tls) = tls {
+            metrics.watch_tls(TlsMetrics::new(tls.standing(), &stats)?)?;
+        }
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
+        let hangup = Arc::new(Notify::new());
+        tasks.spawn(hangups(Arc::clone(&hangup), drain.clone()));
         let mut waiting = Vec::new();
         for (listener, settings) in all {
             let site = match listener.name() {
-                "http" => health::site(Arc::clone(readiness)),
+                "http" => {
+                    let challenges = tls.and_then(Tls::challenges).unwrap_or_default();
+                    health::site(Arc::clone(readiness)).merge(challenges)
+                }
                 "metrics" => metrics::site(Arc::clone(&metrics)),
                 _ => {
                     waiting.push((listener, settings));
@@ -197,8 +226,17 @@ impl Listening {
             stop,
             stats,
             metrics,
+            hangup,
+            drain,
         };
         Ok((listening, waiting))
+    }
+
+    /// Keeps the certificate fresh from now on.
+    fn keep(&mut self, tls: Tls, config: &Config) {
+        let upkeep = tls.upkeep(config);
+        self.tasks
+            .spawn(upkeep.run(Arc::clone(&self.hangup), self.drain.clone()));
     }
 }
 

@@ -7,6 +7,7 @@ mod file;
 mod keys;
 mod load;
 mod modes;
+mod tls;
 mod values;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use load::{Loaded, Sources, load};
 pub use modes::{Mode, defaults};
+pub use tls::{Tls, TlsSource};
 pub use values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 
 /// The effective configuration.
@@ -32,6 +34,8 @@ pub struct Config {
     pub listen: Listen,
     /// What stands in front of them.
     pub proxy: Proxy,
+    /// TLS of the listeners themselves.
+    pub tls: Tls,
     /// Accounts, for the private mode.
     pub auth: Auth,
     /// How entities come into being.
@@ -226,6 +230,7 @@ impl Config {
         let behind_proxy = self.proxy.listeners.iter().any(|name| name == listener);
         Settings {
             deadlines: Deadlines {
+                handshake: self.tls.handshake.duration(),
                 first_byte: self.http.first_byte.duration(),
                 header: self.http.header.duration(),
                 body_idle: self.http.body_idle.duration(),
@@ -270,12 +275,13 @@ impl Config {
                     .to_owned(),
             );
         }
-        if self.mode != Mode::Local && open && !proxied {
+        if self.mode != Mode::Local && open && !proxied && !self.tls.covers("sqs") {
             doubts.push("sqs listens beyond this machine in plain text: keys and messages can be read on the way".to_owned());
         }
         if self.mode == Mode::Local && open {
             doubts.push("sqs listens beyond this machine in local mode: whoever reaches it can read everything".to_owned());
         }
+        doubts.extend(self.tls.doubts(self));
         doubts
     }
 
@@ -291,6 +297,9 @@ impl Config {
                 "proxy.listeners names {name:?}; the listeners are {}",
                 LISTENERS.join(", ")
             ));
+        }
+        if let Some(sentence) = self.tls.contradiction(self) {
+            return Some(sentence);
         }
         if self.mode == Mode::Private && self.auth.keys.is_empty() {
             return Some("mode is \"private\" but auth.keys has no keys".to_owned());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 use super::{
-    Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage,
+    Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage, Tls,
 };
 
 /// Whom the broker is for.
@@ -46,6 +46,7 @@ pub fn defaults(mode: Mode) -> Config {
         proxy: Proxy {
             listeners: Vec::new(),
         },
+        tls: Tls::defaults(mode),
         auth: Auth {
             keys: BTreeMap::new(),
         },
