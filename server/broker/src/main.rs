@@ -25,6 +25,7 @@ mod serve;
 mod service_manager;
 mod signals;
 mod tls;
+mod traffic_metrics;
 
 use std::process::ExitCode;
 

@@ -11,6 +11,7 @@ use axum::routing::get;
 use powerqueue_admission::Admission;
 use powerqueue_net::{Refusal, Stats};
 use powerqueue_node::Node;
+use powerqueue_traffic::Traffic;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -18,6 +19,7 @@ use crate::admission_metrics::AdmissionMetrics;
 use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
 use crate::tls::TlsMetrics;
+use crate::traffic_metrics::TrafficMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {
@@ -118,6 +120,15 @@ impl Metrics {
     pub fn watch_admission(&self, admission: Admission) -> prometheus::Result<()> {
         self.registry
             .register(Box::new(AdmissionMetrics::new(admission)?))
+    }
+
+    /// Adds what the front ends count.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_traffic(&self, front_ends: Vec<Arc<Traffic>>) -> prometheus::Result<()> {
+        self.registry
+            .register(Box::new(TrafficMetrics::new(front_ends)?))
     }
 
     /// Adds certificates and handshakes.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
+use powerqueue_sqs::Sqs;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -90,7 +91,11 @@ async fn live(
     if let Some(tls) = tls {
         observers.keep(tls, config);
     }
-    let mut front_ends = FrontEnds::start(config, &node, &admission, waiting);
+    let sqs = front_ends::sqs(config, node.node(), &admission);
+    observers
+        .metrics
+        .watch_traffic(vec![Arc::clone(sqs.traffic())])?;
+    let mut front_ends = FrontEnds::start(&sqs, &admission, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
     endpoints.announce();
@@ -242,15 +247,9 @@ impl Listening {
 
 impl FrontEnds {
     /// Starts serving each protocol on its listener.
-    fn start(
-        config: &Config,
-        node: &RunningNode,
-        admission: &Admission,
-        listeners: Vec<(Listener, Settings)>,
-    ) -> Self {
+    fn start(sqs: &Sqs, admission: &Admission, listeners: Vec<(Listener, Settings)>) -> Self {
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
-        let sqs = front_ends::sqs(config, node.node(), admission);
         for (listener, settings) in listeners {
             // One line a protocol.
             match listener.name() {

@@ -63,8 +63,11 @@ impl Session<'_> {
                     Err(other) => Err(other.into()),
                 }
             });
-            Ok(outcomes.collect())
+            Ok(outcomes.collect::<Vec<_>>())
         });
-        deleted.await
+        let deleted = deleted.await?;
+        let done = deleted.iter().filter(|outcome| outcome.is_ok());
+        self.shared.traffic.deleted(done.count());
+        Ok(deleted)
     }
 }

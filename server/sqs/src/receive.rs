@@ -80,6 +80,7 @@ impl Session<'_> {
                 (deliveries, self.shared.node.now())
             }
         };
+        self.shared.traffic.delivered(deliveries.len());
         let contents = self.shared.node.contents(&deliveries).await;
         let messages = deliveries
             .iter()

@@ -1,6 +1,7 @@
 //! The handler: one HTTP request in, one HTTP response out, whoever serves the socket.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -8,6 +9,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use powerqueue_admission::{Admission, Reason, Refused};
 use powerqueue_engine::{Error as EngineError, Origin, QueueId, QueueSettings, QueueView, Tx};
 use powerqueue_node::{Node, Room};
+use powerqueue_traffic::{Outcome, Traffic};
 
 use crate::address::is_queue_name;
 use crate::attempts::Attempts;
@@ -16,7 +18,7 @@ use crate::config::Config;
 use crate::errors::{Error, Kind};
 use crate::identity::{Caller, RequestContext};
 use crate::move_task::Movers;
-use crate::wire::{Envelope, QueueUrl, Reply, Request, protocol_of, respond};
+use crate::wire::{Envelope, QueueUrl, Reply, Request, action_names, protocol_of, respond};
 use crate::{ids, md5};
 
 /// The SQS front end. Cheap to clone.
@@ -27,6 +29,7 @@ pub(crate) struct Shared {
     pub node: Node,
     pub admission: Admission,
     pub config: Config,
+    pub traffic: Arc<Traffic>,
     pub attempts: Attempts,
     pub movers: Movers,
 }
@@ -38,6 +41,7 @@ impl Sqs {
             node,
             admission,
             config,
+            traffic: Arc::new(Traffic::new("sqs", operations())),
             attempts: Attempts::default(),
             movers: Movers::default(),
         }))
@@ -53,13 +57,32 @@ impl Sqs {
         let request_id = ids::text(ids::random());
         let envelope = Envelope::open(&parts, &body);
         let (protocol, action) = (envelope.protocol, envelope.action);
+        let began = Instant::now();
         let outcome = self.answer(&parts, &body, envelope, &context).await;
+        self.count(action, &outcome, began.elapsed());
         if let Err(error) = outcome.as_ref()
             && error.row().status >= 500
         {
             tracing::warn!(action, code = error.row().code, "an SQS request failed");
         }
         respond(protocol, action, outcome, &request_id)
+    }
+
+    /// What it counts.
+    pub fn traffic(&self) -> &Arc<Traffic> {
+        &self.0.traffic
+    }
+
+    fn count(&self, action: Option<&str>, outcome: &Result<Reply, Error>, took: Duration) {
+        let operation = action.and_then(|action| operations().position(|name| name == action));
+        let outcome = match outcome {
+            Ok(_) => Outcome::Done,
+            Err(error) if error.row().status < 500 => Outcome::Refused,
+            Err(_) => Outcome::Failed,
+        };
+        let waited = action == Some("ReceiveMessage");
+        let operation = operation.unwrap_or(usize::MAX);
+        self.0.traffic.request(operation, outcome, took, waited);
     }
 
     /// The answer to a request whose body was not read, in its protocol.
@@ -111,6 +134,11 @@ impl Sqs {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0
     }
+}
+
+/// What requests are counted as; whatever is none of the actions is the last.
+fn operations() -> impl Iterator<Item = &'static str> {
+    action_names().chain(["other"])
 }
 
 /// `X-Amzn-Trace-Id`, which becomes the tracing header of what the request sends.

@@ -84,6 +84,11 @@ const fn entries(tag: &'static str, fields: &'static [Field]) -> Field {
 }
 
 /// Every action there is. A name outside it is `InvalidAction`.
+/// The names of all actions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ACTIONS.iter().map(|action| action.name)
+}
+
 const ACTIONS: &[Action] = &[
     Action {
         name: "AddPermission",

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, header};
 
-pub use action::Action;
+pub use action::{Action, names as action_names};
 pub use params::AttributeValue;
 pub use query::{parse_form, unescape};
 pub use reply::{Reply, Value};
