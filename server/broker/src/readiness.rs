@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
+use powerqueue_node::Node;
 use serde_json::{Value, json};
 
 use crate::config::LISTENERS;
@@ -56,6 +58,7 @@ impl Phase {
 pub struct Readiness {
     phase: Mutex<Phase>,
     listeners: BTreeMap<String, Vec<SocketAddr>>,
+    node: OnceLock<Node>,
 }
 
 impl Readiness {
@@ -64,6 +67,7 @@ impl Readiness {
         Self {
             phase: Mutex::new(Phase::Starting),
             listeners: listeners.iter().cloned().collect(),
+            node: OnceLock::new(),
         }
     }
 
@@ -75,6 +79,26 @@ impl Readiness {
     /// The next phase.
     pub fn enter(&self, phase: Phase) {
         *self.phase.lock() = phase;
+    }
+
+    /// Tells of that node from now on. Called once.
+    pub fn watch(&self, node: Node) {
+        let _ = self.node.set(node);
+    }
+
+    /// Whether what makes the broker grow is taken. A node that is short of something still serves: messages can be received
+    /// and deleted, which is what helps.
+    fn growth(&self) -> &'static str {
+        let Some(node) = self.node.get() else {
+            return "refused: starting";
+        };
+        if node.store().status().short {
+            "refused: the disk is short"
+        } else if node.stats().memory_short {
+            "refused: memory is short"
+        } else {
+            "accepted"
+        }
     }
 
     /// The report on every listener and the store.
@@ -95,7 +119,7 @@ impl Readiness {
             .collect();
         json!({
             "status": phase.as_str(),
-            "store": { "state": phase.store() },
+            "store": { "state": phase.store(), "growth": self.growth() },
             "listeners": listeners,
         })
     }

@@ -7,6 +7,8 @@ use anyhow::Context;
 use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
 use tokio::task::JoinSet;
 
+use powerqueue_admission::{Admission, Clock};
+
 use crate::config::{Config, Loaded};
 use crate::data_dir::DataDir;
 use crate::endpoints::{self, Endpoints};
@@ -14,7 +16,9 @@ use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
 use crate::signals::Signals;
-use crate::{front_ends, health, identifier, listeners, logging, service_manager};
+use crate::{
+    admission, control, front_ends, health, identifier, listeners, logging, service_manager,
+};
 
 /// The exit code when a second signal cuts the drain short, as a shell reports an interrupted program.
 const INTERRUPTED: u8 = 130;
@@ -55,6 +59,7 @@ async fn live(
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let readiness = Arc::new(Readiness::new(&endpoints.listeners));
+    let admission = Admission::new(admission::settings(&config.limits)?, &Clock::system());
     let (mut observers, waiting) = Listening::start(config, listeners, &readiness)?;
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
@@ -66,8 +71,12 @@ async fn live(
         }
     };
 
+    admission::restore(&admission, node.node());
+    let keeper = tokio::spawn(admission::keep(admission.clone(), node.node().clone()));
     observers.metrics.watch_node(node.node().clone())?;
-    let mut front_ends = FrontEnds::start(config, &node, waiting);
+    observers.metrics.watch_admission(admission.clone())?;
+    readiness.watch(node.node().clone());
+    let mut front_ends = FrontEnds::start(config, &node, &admission, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
     endpoints.announce();
@@ -81,10 +90,12 @@ async fn live(
         ended = front_ends.tasks.join_next(), if !front_ends.tasks.is_empty() => ended,
         ended = observers.tasks.join_next(), if !observers.tasks.is_empty() => ended,
         () = service_manager::watch(observers.stats.clone()) => None,
+        () = control::serve(&endpoints.data, node.node().clone()) => None,
     };
+    keeper.abort();
     tokio::select! {
         drained = service_manager::patiently(
-            drain(config, &readiness, node, front_ends, observers)
+            drain(config, &readiness, node, &admission, front_ends, observers)
         ) => drained?,
         signal = signals.next() => {
             tracing::warn!(signal, "stopping at once");
@@ -105,6 +116,7 @@ async fn drain(
     config: &Config,
     readiness: &Readiness,
     node: RunningNode,
+    admission: &Admission,
     front_ends: FrontEnds,
     observers: Listening,
 ) -> anyhow::Result<()> {
@@ -115,6 +127,7 @@ async fn drain(
     node.node().drain();
     front_ends.stop.start(grace);
     front_ends.tasks.join_all().await;
+    admission::save(admission, node.node());
     let closed = node.close().await;
     observers.stop.start(std::time::Duration::from_secs(1));
     observers.tasks.join_all().await;
@@ -191,16 +204,23 @@ impl Listening {
 
 impl FrontEnds {
     /// Starts serving each protocol on its listener.
-    fn start(config: &Config, node: &RunningNode, listeners: Vec<(Listener, Settings)>) -> Self {
+    fn start(
+        config: &Config,
+        node: &RunningNode,
+        admission: &Admission,
+        listeners: Vec<(Listener, Settings)>,
+    ) -> Self {
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
-        let sqs = front_ends::sqs(config, node.node());
+        let sqs = front_ends::sqs(config, node.node(), admission);
         for (listener, settings) in listeners {
             // One line a protocol.
             match listener.name() {
                 "sqs" => {
-                    let sqs = sqs.clone();
-                    let handler = move |request| front_ends::answer_sqs(sqs.clone(), request);
+                    let (sqs, admission) = (sqs.clone(), admission.clone());
+                    let handler = move |request| {
+                        front_ends::answer_sqs(sqs.clone(), admission.clone(), request)
+                    };
                     tasks.spawn(powerqueue_net::serve(
                         listener,
                         settings,

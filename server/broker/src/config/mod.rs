@@ -118,10 +118,22 @@ pub struct Limits {
     pub requests_per_second: Cap<u64>,
     /// Requests from one address at once, after a rest.
     pub requests_burst: Cap<u64>,
+    /// Requests from one address being answered at once, long polls included.
+    pub requests_in_flight: Cap<u64>,
+    /// What the addresses of one IPv6 /56 may do together, as a multiple of what one address may.
+    pub ipv6_56_shares: u32,
+    /// The same for a /48.
+    pub ipv6_48_shares: u32,
     /// Refusals within a minute before an address is banned.
     pub ban_refusals: Cap<u64>,
+    /// How many refusals of one second count at most.
+    pub ban_counted_per_second: Cap<u64>,
     /// How long: the first time, the second, and so on; the last one repeats.
     pub ban_lengths: Vec<Span>,
+    /// How long without a ban until an address starts at the first length again.
+    pub ban_forgotten_after: Span,
+    /// Addresses and networks that these limits do not concern, such as `192.0.2.0/24`.
+    pub exempt_addresses: Vec<String>,
 }
 
 /// The serving loop's bounds, for each HTTP listener.
@@ -160,6 +172,8 @@ pub struct Storage {
     pub sync: SyncPolicy,
     /// The size of one journal file.
     pub segment_bytes: ByteSize,
+    /// Free space below which growth is refused, so that deletes and other programs still have some.
+    pub min_free_bytes: ByteSize,
     /// Memory for messages and queues, beside bodies, which are on the disk; growth is refused beyond it.
     pub memory_bytes: ByteSize,
 }
@@ -300,6 +314,9 @@ impl Config {
         }
         if self.limits.ban_lengths.is_empty() {
             return Some("limits.ban_lengths needs at least one length".to_owned());
+        }
+        if let Err(error) = crate::admission::exempt(&self.limits) {
+            return Some(format!("limits.exempt_addresses: {error}"));
         }
         crate::logging::filter(&self.log.level)
             .err()
