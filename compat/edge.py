@@ -7,6 +7,7 @@ Only the standard library is used here.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import socket
 import ssl
@@ -46,6 +47,7 @@ class Edge:
         if not caddy:
             raise NotStarted("caddy is missing, and this suite needs it: on Debian, `apt-get install caddy`")
         self.home = pathlib.Path(home)
+        self.sites = sites
         self.log = self.home / "caddy.log"
         self.ca = self.home / "data" / "caddy" / "pki" / "authorities" / "local" / "root.crt"
         self.site_port, self.sqs_port, self.http_port = free_ports(3)
@@ -90,7 +92,7 @@ class Edge:
             with contextlib.suppress(TimeoutError):
                 notice = notices.recv(4096)
         # Certificates are made after that. A handshake that verifies is the proof.
-        for port in (self.site_port, self.sqs_port):
+        for port in [self.site_port, self.sqs_port, *map(int, re.findall(r"^localhost:(\d+)", self.sites, re.MULTILINE))]:
             while not self.handshakes(port):
                 self.must_go_on(until)
                 time.sleep(0.02)

@@ -3,6 +3,7 @@
 As systemd does it (sd_listen_fds(3), sd_notify(3)): descriptors from 3 on, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES, NOTIFY_SOCKET.
 """
 
+import fcntl
 import os
 import signal
 import socket
@@ -79,5 +80,4 @@ class Service:
 def listening():
     """A listening socket whose descriptor is out of the way of those that are handed over."""
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as first:
-        import fcntl
         return socket.socket(fileno=fcntl.fcntl(first.fileno(), fcntl.F_DUPFD_CLOEXEC, 64))

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import urllib.request
 
 import pytest
 from conftest import client_of, identifier
@@ -95,7 +96,8 @@ def test_a_restart_under_load_fails_no_request_and_loses_no_message(service, pro
             each.stopping.set()
         for each in load:
             each.join(60)
-    assert [failure for each in load for failure in each.failures] == []
+    failures = [failure for each in load for failure in each.failures]
+    assert not failures, "\n".join(failures)
     for each in load:
         while each.sent - each.received:
             assert each.take(WaitTimeSeconds=5), f"lost: {each.sent - each.received}"
@@ -118,7 +120,6 @@ def test_a_long_poll_that_waits_at_a_restart_is_answered_not_cut(service, proxy)
 
 def until_somebody_waits(service):
     """The broker's own metrics say when a request is open."""
-    import urllib.request
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         with urllib.request.urlopen(f"http://127.0.0.1:{service.ports['metrics']}/metrics", timeout=5) as answer:

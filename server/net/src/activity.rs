@@ -68,6 +68,13 @@ impl Activity {
         }
     }
 
+    /// Waits until a request has begun.
+    pub(crate) async fn begun(&self) {
+        while self.state().begun == 0 {
+            self.changed.notified().await;
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock());
         self.changed.notify_one();

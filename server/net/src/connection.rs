@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, Version, header};
@@ -18,6 +19,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::activity::{Activity, BodyRoom, InFlight};
 use crate::body::{Body, BodyError, plain};
@@ -119,11 +121,24 @@ where
     tokio::select! {
         _ = connection.as_mut() => return,
         () = activity.idle(settings.deadlines.idle) => {}
-        _ = drain.signalled() => {}
+        deadline = drain.signalled() => {
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = activity.begun() => {}
+                () = tokio::time::sleep(first_request(deadline)) => {}
+            }
+        }
     }
     connection.as_mut().graceful_shutdown();
     // Errors end the connection and concern nobody but the client.
     let _ = connection.await;
+}
+
+/// How long a connection that was accepted just before a drain may still bring its first request. It was accepted, so
+/// nobody who takes over the socket will see it; and its request is on the way, since it was opened for one.
+fn first_request(drained: Instant) -> Duration {
+    let left = drained.saturating_duration_since(Instant::now());
+    (left / 2).min(Duration::from_secs(2))
 }
 
 async fn answer<H, F, B>(

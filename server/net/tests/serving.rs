@@ -500,6 +500,30 @@ async fn a_drain_finishes_the_request_in_flight_and_accepts_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_accepted_just_before_a_drain_still_gets_its_first_answer() {
+    let mut server = start(Settings::default());
+    let mut used = server.connect().await;
+    let mut unused = server.connect().await;
+    while server.stats.opened() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let started = Instant::now();
+    server.stop.start(Duration::from_secs(30));
+    // The sockets are gone: the drain has begun.
+    while TcpStream::connect(server.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    used.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let answer = read_all(&mut used).await;
+    assert!(answer.ends_with("127.0.0.1|"), "{answer}");
+    assert_eq!(read_all(&mut unused).await, "");
+    assert_eq!(seconds(started), 2);
+    (&mut server.task).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_drops_what_does_not_finish_in_time() {
     let mut server = start(Settings::default());
     let mut stream = server.connect().await;
