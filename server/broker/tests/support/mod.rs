@@ -15,6 +15,9 @@ use serde_json::Value;
 /// More than anything here takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Between two questions.
+const BETWEEN: Duration = Duration::from_millis(20);
+
 /// A running broker, ended when it is dropped.
 pub struct Broker {
     child: Child,
@@ -97,7 +100,8 @@ impl Broker {
                 return tls;
             }
             assert!(Instant::now() < deadline, "{what}: still {tls}");
-            std::thread::yield_now();
+            // Nothing announces the change; asking without a pause would use up the machine's ports.
+            std::thread::sleep(BETWEEN);
         }
     }
 
