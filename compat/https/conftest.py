@@ -60,6 +60,7 @@ class Broker:
         deadline = time.monotonic() + PATIENCE
         while not says(self.tls()):
             assert time.monotonic() < deadline, self.tls()
+            time.sleep(0.02)
 
     def client(self, trusted, **options):
         return boto3.client("sqs", endpoint_url=self.sqs, verify=str(trusted), config=Config(retries={"total_max_attempts": 1}, **options))

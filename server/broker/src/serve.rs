@@ -38,6 +38,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let mut opened = listeners::open(loaded)?;
     opened.warnings.extend(config.doubts());
     let tls = Tls::open(config, &data)?;
+    opened.warnings.extend(tls.as_ref().and_then(Tls::warning));
     for warning in &opened.warnings {
         tracing::warn!("{warning}");
     }

@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,9 @@ use support::{Broker, Connection};
 
 const NAME: &str = "queue.example";
 
-/// How long pebble's certificates are valid, in seconds. The renewal is due after two thirds of it.
-const LIFE: u64 = 9;
+/// How long pebble's certificates are valid, in seconds. The renewal is due after two thirds of it; the last third must be
+/// enough for it on a busy machine.
+const LIFE: u64 = 18;
 
 /// A process that ends with the test.
 struct Ending(Child);
@@ -130,6 +131,35 @@ impl Pebble {
     }
 }
 
+/// A proxy as in front of a real broker: port 80 to the `http` listener, with the client's address. Its port.
+fn proxy(to: SocketAddr) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            // A client that hangs up is no concern of the proxy's.
+            let _ = client.and_then(|client| pass_on(client, to));
+        }
+    });
+    port
+}
+
+fn pass_on(mut client: TcpStream, to: SocketAddr) -> io::Result<()> {
+    let mut head = String::new();
+    let mut lines = BufReader::new(client.try_clone()?);
+    while lines.read_line(&mut head)? > 2 {}
+    let head = head.trim_end();
+    let mut broker = TcpStream::connect(to)?;
+    write!(
+        broker,
+        "{head}\r\nX-PQ-Client-IP: {}\r\n\r\n",
+        client.peer_addr()?.ip()
+    )?;
+    // Pebble asks for the connection to be closed after each answer.
+    io::copy(&mut broker, &mut client)?;
+    Ok(())
+}
+
 /// Clients that open one connection after another, until told to stop.
 fn flow(address: SocketAddr, root: &str, stop: &AtomicBool, answers: &AtomicU64) {
     while !stop.load(Relaxed) {
@@ -165,6 +195,7 @@ fn a_certificate_is_ordered_and_renewed_while_requests_flow() {
         &format!("tls.acme_root={}", pebble.root.display()),
         "tls.acme_contact=operator@queue.example",
         "tls.acme_retry=1s",
+        "proxy.listeners=http",
     ];
     let broker = Broker::start(&data, &set);
     let sqs = broker.address("sqs");
@@ -174,7 +205,7 @@ fn a_certificate_is_ordered_and_renewed_while_requests_flow() {
         tls["failures"].as_u64() >= Some(1)
     });
     assert_eq!(tls["certificate"], "temporary");
-    let _running = pebble.start(broker.address("http").port());
+    let _running = pebble.start(proxy(broker.address("http")));
     let root = pebble.issuing_root();
     assert!(Connection::open(sqs, NAME, &root).is_err());
 

@@ -107,6 +107,8 @@ fn files_that_come_later_are_served_after_sighup_and_until_then_readiness_says_s
     let files = Files::below(folder.path());
     let broker = start_on(&files, &folder.path().join("data"), &["tls.poll=1h"]);
     assert_eq!(broker.tls()["certificate"], "temporary");
+    let warning = broker.line["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("temporary certificate"), "{warning}");
     let temporary = "powerqueue_tls_certificate_temporary{listener=\"sqs\"}";
     assert!(broker.metric(temporary) > 0.0);
 

@@ -211,7 +211,8 @@ async fn clients_that_only_connect_take_no_place_from_those_that_shake_hands() {
     }
     let started = std::time::Instant::now();
     assert!(issued.ask(address).await.unwrap().ends_with("https"));
-    assert!(started.elapsed() < Duration::from_secs(1), "it had to wait");
+    // Three that kept their places would take three seconds.
+    assert!(started.elapsed() < Duration::from_secs(2), "it had to wait");
     drop(idle);
 }
 

@@ -93,7 +93,7 @@ impl Tls {
                 let found = match files.look() {
                     Look::Changed(certificate) => Some(certificate),
                     Look::Unusable(error) => {
-                        tracing::warn!(%error, "a temporary certificate stands in until the files can be used");
+                        tracing::warn!(%error, "the certificate files cannot be used yet");
                         None
                     }
                     Look::Unchanged => None,
@@ -105,11 +105,6 @@ impl Tls {
                 let acme = Acme::new(tls, Arc::clone(&folder));
                 let attempts = Attempts::load(&folder, &acme.identity())?;
                 let kept = acme.kept()?;
-                if kept.is_none() {
-                    tracing::warn!(
-                        "a temporary certificate stands in until the first one is ordered"
-                    );
-                }
                 (Source::Acme(acme, attempts), kept)
             }
         };
@@ -146,6 +141,18 @@ impl Tls {
     /// What is served now, for whoever reports it.
     pub fn standing(&self) -> Arc<Standing> {
         Arc::clone(&self.seat.standing)
+    }
+
+    /// What the operator should know at the start: that no client will trust what is served.
+    pub fn warning(&self) -> Option<String> {
+        let until = match &self.source {
+            Source::Files(_) => "tls.certificate and tls.key can be used",
+            Source::Acme(..) => "the first one was ordered",
+            Source::SelfSigned(..) => return None,
+        };
+        self.seat.standing.served().temporary.then(|| {
+            format!("a temporary certificate, which no client trusts, is served until {until}")
+        })
     }
 
     /// The authority that clients have to be told of, if it is ours.

@@ -230,7 +230,8 @@ mod tests {
         let files = Files::new(certificate.clone(), key.clone());
         let poll = Duration::from_secs(30);
         let mut work = pin!(watch(&seat, files, poll, &nudge));
-        go_on(&mut work, LONG).await;
+        // Between two looks, so that none is on its way while we change the files.
+        go_on(&mut work, poll * 100 + poll / 2).await;
         assert_eq!(
             seat.standing.failures(),
             1,
