@@ -1,5 +1,6 @@
 //! The judge that front ends ask.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,6 +97,39 @@ impl Refused {
             .unwrap_or(3600)
     }
 }
+
+/// In words for the client.
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wait = self.retry_after();
+        match self.reason {
+            Reason::Requests => {
+                f.write_str("your address sends too many requests; slow down and try again")
+            }
+            Reason::RequestsAtOnce => {
+                f.write_str("your address has too many requests in progress; let some finish first")
+            }
+            Reason::Streams => {
+                f.write_str("your address has too many streams open; close some first")
+            }
+            Reason::NewConnections => {
+                f.write_str("your address opens connections too fast; keep some open")
+            }
+            Reason::Connections => {
+                f.write_str("your address has too many connections open; close some first")
+            }
+            Reason::NewTenants => {
+                f.write_str("too many new tenants; try again later or reuse your identifier")
+            }
+            Reason::Banned => write!(
+                f,
+                "your address kept exceeding the limits and is refused for now; try again in {wait} s or later"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// Whether a refusal counts towards a ban.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

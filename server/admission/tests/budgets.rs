@@ -1,4 +1,5 @@
 //! Budgets and open counts in simulated time, against counting by hand.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

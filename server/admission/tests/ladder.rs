@@ -1,4 +1,5 @@
 //! The ban ladder in simulated time.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::IpAddr;
 use std::time::Duration;

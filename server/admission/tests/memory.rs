@@ -1,4 +1,5 @@
 //! What millions of addresses cost. A test binary of its own: it measures the process.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::Ipv6Addr;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! How a listener without a proxy uses the judge: before any work for a connection, and for as long as it is open.
+#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

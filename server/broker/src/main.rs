@@ -1,5 +1,7 @@
 //! PowerQueue: one queue engine, many protocol front ends, one binary.
 
+mod admission;
+mod admission_metrics;
 mod backup;
 mod cli;
 mod config;
@@ -22,6 +24,7 @@ mod selftest;
 mod serve;
 mod service_manager;
 mod signals;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -9,10 +9,12 @@
 
 mod background;
 mod cache;
+mod catalog;
 mod cell;
 mod clock;
 mod node;
 mod open;
+mod reaper;
 mod receive;
 
 use powerqueue_engine::{Error as EngineError, TenantId};
@@ -20,6 +22,7 @@ use powerqueue_engine::{Error as EngineError, TenantId};
 pub use crate::{
     node::{Node, NodeStats, Room},
     open::{HANDLE_SECRET, Options, open},
+    reaper::Connected,
     receive::Subscription,
 };
 

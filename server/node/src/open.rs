@@ -1,18 +1,19 @@
 //! Opening: the store, its checkpoints, the journal after them, and the shards that come out.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
-use powerqueue_engine::{BadRecord, Epoch, HandleKey, Limits, Recovery, Shard};
+use parking_lot::{Mutex, RwLock};
+use powerqueue_engine::{BadRecord, Epoch, HandleKey, Limits, Millis, Recovery, Shard};
 use powerqueue_store::{CheckpointError, ReplayError, ShardId, Store, StoreFailure};
 use tokio::sync::watch;
 
 use crate::{
-    Node, Tenant, background,
+    Node, background,
     cache::Cache,
+    catalog::Catalog,
     cell::{Cell, body_at, body_ref},
-    clock::{Clock, wall},
-    node::{Catalog, Inner},
+    clock::{Clock, Serving, wall},
+    node::Inner,
 };
 
 /// How a node behaves.
@@ -24,6 +25,8 @@ pub struct Options {
     pub limits: Limits,
     /// How many tenants there may be.
     pub max_tenants: u64,
+    /// How long a tenant is kept that nobody uses, in serving time; [`Millis::NEVER`] for ever.
+    pub tenant_idle: Millis,
     /// Memory for messages and queues; growth is refused beyond it.
     pub memory_bytes: u64,
     /// Bytes of recent bodies kept in memory.
@@ -40,6 +43,7 @@ impl Default for Options {
             shards: 16,
             limits: Limits::UNLIMITED,
             max_tenants: u64::MAX,
+            tenant_idle: Millis::NEVER,
             memory_bytes: u64::MAX,
             cache_bytes: 256 << 20,
             checkpoint_bytes: 256 << 20,
@@ -124,7 +128,8 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
     }
     let last = shards.iter().map(Shard::now).max().unwrap_or_default();
     let end = store.synced();
-    let catalog = catalog(&shards);
+    let served = shards.iter().map(Shard::served).max().unwrap_or_default();
+    let catalog = Catalog::of(&shards, served);
     let cells = shards
         .into_iter()
         .zip(ids)
@@ -137,6 +142,11 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
         catalog: RwLock::new(catalog),
         cache: Cache::new(options.cache_bytes),
         clock: Clock::starting_at(last),
+        serving: Serving::starting_at(served),
+        touched: Mutex::default(),
+        made: 0.into(),
+        reaped_idle: 0.into(),
+        reaped_bare: 0.into(),
         options,
         handle_key: HandleKey::new(secret),
         draining: watch::Sender::new(false),
@@ -224,25 +234,5 @@ fn retain(store: &Store, shard: &Shard) {
         let refs: Vec<_> = bodies.iter().map(|body| body_ref(body.at)).collect();
         store.retain(&refs);
         cursor = next;
-    }
-}
-
-fn catalog(shards: &[Shard]) -> Catalog {
-    let mut tenants = HashMap::new();
-    for (number, shard) in shards.iter().enumerate() {
-        for (name, id, account) in shard.tenants() {
-            tenants.insert(
-                Arc::clone(name),
-                Tenant {
-                    id,
-                    account,
-                    shard: number as u16,
-                },
-            );
-        }
-    }
-    Catalog {
-        tenants,
-        load: shards.iter().map(|shard| shard.tenants().count()).collect(),
     }
 }
