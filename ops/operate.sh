@@ -11,6 +11,7 @@
   backups=/var/backups/powerqueue
   caddy_env=/etc/caddy/powerqueue.env
   packages=/var/cache/powerqueue
+  shared=/usr/share/powerqueue
   user=powerqueue
   service=powerqueue.service
   units=/usr/lib/systemd/system

@@ -1,14 +1,19 @@
 //! `powerqueue selftest`: sends and receives through every front end of the running broker, as a client would.
 //!
-//! It uses an identifier and a queue of its own, and deletes the queue whatever happens. The identifier is drawn anew
+//! It uses a queue of its own, and deletes it whatever happens. In private mode it signs with the configuration's first key;
+//! otherwise it uses an identifier of its own. The identifier is drawn anew
 //! unless one is given, so where new tenants are limited an operator who tests often keeps one.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, ensure};
+use bytes::Bytes;
+use http::Request;
+use http::request::Parts;
+use powerqueue_sqs::sigv4::Signature;
 use serde_json::{Value, json};
 
 use crate::config::{Config, Mode};
@@ -26,22 +31,21 @@ const MAX_ANSWER: u64 = 1 << 20;
 /// # Errors
 /// [`Failure`] if nothing can be tested with this configuration.
 pub fn run(config: &Config, identifier: Option<String>) -> anyhow::Result<ExitCode> {
-    if config.mode == Mode::Private {
-        return Err(Failure::Config(
-            "in private mode requests are signed, and selftest signs none; use an SDK".to_owned(),
-        )
-        .into());
-    }
-    let identifier = match identifier {
-        Some(text) if identifier::is_identifier(&text) => text,
-        Some(_) => {
+    let who = match (config.mode, identifier) {
+        (Mode::Private, _) => {
+            let key = config.auth.keys.iter().next();
+            let (id, secret) = key.ok_or(Failure::Config("auth.keys has no keys".to_owned()))?;
+            Who::Key(id.clone(), secret.clone())
+        }
+        (_, Some(text)) if identifier::is_identifier(&text) => Who::Identifier(text),
+        (_, Some(_)) => {
             return Err(Failure::Config(
                 "--identifier takes a lowercase letter and 23 lowercase letters or digits"
                     .to_owned(),
             )
             .into());
         }
-        None => identifier::generate()?,
+        (_, None) => Who::Identifier(identifier::generate()?),
     };
     // One line a protocol.
     let tests: [(&str, Option<SocketAddr>, Test); 1] =
@@ -55,7 +59,7 @@ pub fn run(config: &Config, identifier: Option<String>) -> anyhow::Result<ExitCo
         };
         tested = true;
         let begun = Instant::now();
-        match test(address, &identifier) {
+        match test(address, &who) {
             Ok(()) => println!("{protocol}: ok ({} ms)", begun.elapsed().as_millis()),
             Err(error) => {
                 failed = true;
@@ -75,14 +79,19 @@ pub fn run(config: &Config, identifier: Option<String>) -> anyhow::Result<ExitCo
     })
 }
 
-type Test = fn(SocketAddr, &str) -> anyhow::Result<()>;
+type Test = fn(SocketAddr, &Who) -> anyhow::Result<()>;
+
+/// As whom it tests.
+enum Who {
+    /// A tenant that nobody else knows; nothing is signed.
+    Identifier(String),
+    /// A key of the configuration and its secret.
+    Key(String, String),
+}
 
 /// Creates a queue, sends, receives, deletes, and deletes the queue.
-fn sqs(address: SocketAddr, identifier: &str) -> anyhow::Result<()> {
-    let client = Sqs {
-        address,
-        identifier,
-    };
+fn sqs(address: SocketAddr, who: &Who) -> anyhow::Result<()> {
+    let client = Sqs { address, who };
     let name = format!("selftest-{}", std::process::id());
     let made = client.call("CreateQueue", &json!({ "QueueName": name }))?;
     let queue = text(&made, "QueueUrl")?;
@@ -93,7 +102,7 @@ fn sqs(address: SocketAddr, identifier: &str) -> anyhow::Result<()> {
 
 struct Sqs<'a> {
     address: SocketAddr,
-    identifier: &'a str,
+    who: &'a Who,
 }
 
 impl Sqs<'_> {
@@ -138,30 +147,43 @@ impl Sqs<'_> {
         serde_json::from_str(&body).with_context(|| format!("{action}: the answer is no JSON"))
     }
 
-    fn post(&self, action: &str, body: &str) -> io::Result<(String, String)> {
+    fn post(&self, action: &str, body: &str) -> anyhow::Result<(String, String)> {
+        let head = self.head(action, body)?;
         let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        // Where the listener is behind the proxy, we stand in for it; elsewhere the header is removed unread.
-        write!(
-            stream,
-            "POST / HTTP/1.0\r\nHost: {address}\r\nX-PQ-Client-IP: {client}\r\n\
-             Content-Type: application/x-amz-json-1.0\r\nX-Amz-Target: AmazonSQS.{action}\r\n\
-             Authorization: AWS4-HMAC-SHA256 \
-             Credential={identifier}/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=none\r\n\
-             Content-Length: {length}\r\n\r\n{body}",
-            address = self.address,
-            client = self.address.ip(),
-            identifier = self.identifier,
-            length = body.len(),
-        )?;
+        write!(stream, "POST / HTTP/1.0\r\n")?;
+        for (name, value) in &head.headers {
+            write!(stream, "{name}: {}\r\n", value.to_str()?)?;
+        }
+        write!(stream, "\r\n{body}")?;
         let mut answer = String::new();
         stream.take(MAX_ANSWER).read_to_string(&mut answer)?;
         let (head, body) = answer
             .split_once("\r\n\r\n")
-            .ok_or_else(|| io::Error::other("what answers is not a broker"))?;
+            .context("what answers is not a broker")?;
         let status = head.split(' ').nth(1).unwrap_or_default();
         Ok((status.to_owned(), body.to_owned()))
+    }
+
+    fn head(&self, action: &str, body: &str) -> anyhow::Result<Parts> {
+        let request = Request::post("/")
+            .header("Host", self.address.to_string())
+            // Where the listener is behind the proxy, we stand in for it; elsewhere the header is removed unread.
+            .header("X-PQ-Client-IP", self.address.ip().to_string())
+            .header("Content-Type", "application/x-amz-json-1.0")
+            .header("X-Amz-Target", format!("AmazonSQS.{action}"))
+            .header("Content-Length", body.len());
+        let (mut parts, ()) = request.body(())?.into_parts();
+        let (id, secret) = match self.who {
+            Who::Identifier(identifier) => (identifier.as_str(), "any"),
+            Who::Key(id, secret) => (id.as_str(), secret.as_str()),
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let body = Bytes::from(body.to_owned());
+        Signature::sign(&mut parts, &body, (id, secret), now.as_secs())
+            .map_err(|_| anyhow::anyhow!("the key cannot stand in a header"))?;
+        Ok(parts)
     }
 }
 

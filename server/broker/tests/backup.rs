@@ -38,7 +38,12 @@ struct Broker {
 
 impl Broker {
     fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    fn start_with(data: &Path, more: &[&str]) -> Self {
         let mut command = powerqueue(data);
+        command.args(more);
         for listener in LISTENERS {
             command.args(["--set", &format!("listen.{listener}=127.0.0.1:0")]);
         }
@@ -236,7 +241,7 @@ fn drained(broker: &Broker, queue: &str) -> BTreeSet<u32> {
 }
 
 #[test]
-fn a_restored_broker_refuses_the_handles_of_the_original_and_keeps_its_leases() {
+fn a_restored_broker_refuses_the_handles_of_the_original() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let broker = Broker::start(&data);
@@ -300,6 +305,22 @@ fn the_selftest_passes_on_a_running_broker_and_leaves_no_queue() {
         said.starts_with("sqs: failed: CreateQueue: no answer"),
         "{said}"
     );
+}
+
+#[test]
+fn the_selftest_signs_where_signatures_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = ["--set", "auth.keys.AKID=secret"];
+    let broker = Broker::start_with(folder.path(), &keys);
+    let sqs = format!("listen.sqs={}", broker.address("sqs"));
+    let test = |key: &str| {
+        let mut command = powerqueue(folder.path());
+        command.args(["--set", &sqs, "--set", key, "selftest"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(test("auth.keys.AKID=secret").starts_with("sqs: ok ("));
+    let refused = test("auth.keys.AKID=other");
+    assert!(refused.contains("SignatureDoesNotMatch"), "{refused}");
 }
 
 fn get(broker: &Broker, path: &str) -> (u16, String) {

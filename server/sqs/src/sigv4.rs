@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit, Mac};
+use http::HeaderValue;
 use http::request::Parts;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -133,6 +134,42 @@ impl Signature {
         } else {
             Err(Error::of(Kind::SignatureDoesNotMatch))
         }
+    }
+
+    /// Signs a request that has a host: gives it the headers `X-Amz-Date` and `Authorization`.
+    ///
+    /// # Errors
+    /// If a value cannot stand in a header.
+    pub fn sign(
+        parts: &mut Parts,
+        body: &Bytes,
+        (access_key, secret): (&str, &str),
+        now_secs: u64,
+    ) -> Result<(), Error> {
+        let unfit = |_| Error::of(Kind::IncompleteSignature);
+        let timestamp = timestamp(now_secs);
+        let date = HeaderValue::from_str(&timestamp).map_err(unfit)?;
+        parts.headers.insert("x-amz-date", date);
+        let signature = Self {
+            credential: Credential {
+                access_key: access_key.to_owned(),
+                date: timestamp.chars().take(8).collect(),
+                region: "us-east-1".to_owned(),
+                service: "sqs".to_owned(),
+            },
+            signed_headers: ["host", "x-amz-date"].map(str::to_owned).to_vec(),
+            signature: String::new(),
+            timestamp,
+            expires: None,
+        };
+        let authorization = format!(
+            "{ALGORITHM} Credential={access_key}/{}, SignedHeaders=host;x-amz-date, Signature={}",
+            signature.credential.scope(),
+            signature.signature_by(parts, body, secret)?
+        );
+        let authorization = HeaderValue::from_str(&authorization).map_err(unfit)?;
+        parts.headers.insert("authorization", authorization);
+        Ok(())
     }
 
     fn in_time(&self, now: u64) -> Result<(), Error> {
@@ -272,6 +309,25 @@ fn escape(text: &str, path: bool) -> String {
     } else {
         out
     }
+}
+
+/// Seconds since 1970 as `20150830T123600Z`.
+fn timestamp(secs: u64) -> String {
+    // Days in the proleptic Gregorian calendar, with the year starting in March; an era has 400 years.
+    let days = secs / 86400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, january) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = era * 400 + year + january;
+    let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
 /// Seconds since the epoch of `20150830T123600Z`.
@@ -425,6 +481,24 @@ mod tests {
             if let Ok(Some(signature)) = Signature::find(&parts) {
                 let _ = signature.verify(&parts, &Bytes::new(), "s", 0);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_signed_here_verifies_here() {
+        let mut parts = http::Request::post("/")
+            .header("host", "127.0.0.1:9324")
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0;
+        let body = Bytes::from_static(b"{}");
+        for now in [0, 951_782_399, 951_782_400, 1_440_938_160, 4_102_444_799] {
+            assert_eq!(epoch_secs(&timestamp(now)), Some(now));
+            Signature::sign(&mut parts, &body, ("AKID", "secret"), now).unwrap();
+            let signature = Signature::find(&parts).unwrap().unwrap();
+            assert!(signature.verify(&parts, &body, "secret", now).is_ok());
+            assert!(signature.verify(&parts, &body, "other", now).is_err());
         }
     }
 }
