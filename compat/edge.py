@@ -18,8 +18,10 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 CADDYFILE = REPOSITORY / "caddy" / "Caddyfile"
 READY_WITHIN = 30
 
-# What differs from a public machine: no public authority, no fixed port, no administration, loopback alone.
+# What differs from a public machine: no public authority, no fixed port, no administration, loopback alone. Java names no
+# server whose name has no dot, so that such a handshake needs a certificate all the same.
 OPTIONS = """
+default_sni localhost
 admin off
 local_certs
 skip_install_trust

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, Sources, Span};
-use crate::{probe, repair, serve};
+use crate::{backup, probe, repair, selftest, serve};
 
 /// A message broker: one queue engine, many protocols, the official client libraries unmodified.
 ///
@@ -60,8 +60,29 @@ enum Command {
         #[arg(long)]
         accept_loss: bool,
     },
+    /// Sends and receives through every front end of the running broker, under an identifier of its own.
+    ///
+    /// Exit codes: 0 if every front end works, 1 if one does not, 78 if there is nothing that it can test.
+    Selftest {
+        /// The identifier to use; a new one without it.
+        #[arg(long, value_name = "ID")]
+        identifier: Option<String>,
+    },
+    /// Copies the data directory to a new one, consistently, whether or not the broker runs.
+    ///
+    /// Everything that was durable when it began is in the copy. A broker that starts on the copy refuses the receipt
+    /// handles that the original gave out.
+    Backup {
+        /// Where to; must not exist yet.
+        #[arg(value_name = "DIR")]
+        into: PathBuf,
+    },
     /// Prints the version.
-    Version,
+    Version {
+        /// Prints the store's format instead: a number. A broker opens stores of its own format and older ones.
+        #[arg(long)]
+        store_format: bool,
+    },
 }
 
 /// Does what the command line says.
@@ -70,8 +91,12 @@ enum Command {
 /// With one sentence for the operator.
 pub fn run() -> anyhow::Result<ExitCode> {
     let Cli { sources, command } = Cli::parse();
-    if let Some(Command::Version) = command {
-        println!("powerqueue {}", env!("CARGO_PKG_VERSION"));
+    if let Some(Command::Version { store_format }) = command {
+        if store_format {
+            println!("{}", powerqueue_store::FORMAT);
+        } else {
+            println!("powerqueue {}", env!("CARGO_PKG_VERSION"));
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let loaded = config::load(&Sources {
@@ -88,6 +113,8 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Some(Command::Health) => return probe::health(&loaded.config),
         Some(Command::Wait { timeout }) => return probe::wait(&loaded.config, timeout.duration()),
         Some(Command::Repair { accept_loss }) => return repair::run(&loaded.config, accept_loss),
+        Some(Command::Selftest { identifier }) => return selftest::run(&loaded.config, identifier),
+        Some(Command::Backup { into }) => return backup::run(&loaded.config, &into),
         Some(Command::Check) => {
             println!(
                 "the configuration is valid ({} mode)",
@@ -95,7 +122,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
             );
         }
         Some(Command::PrintConfig) => print!("{}", loaded.to_toml()?),
-        Some(Command::Version) => {}
+        Some(Command::Version { .. }) => {}
     }
     Ok(ExitCode::SUCCESS)
 }

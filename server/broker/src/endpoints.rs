@@ -9,6 +9,7 @@ use powerqueue_net::Listener;
 use serde_json::{Map, Value, json};
 
 use crate::config::Mode;
+use crate::tls::Authority;
 
 /// Where the broker can be reached.
 #[derive(Debug)]
@@ -21,6 +22,10 @@ pub struct Endpoints {
     pub identifier: String,
     /// Addresses by listener.
     pub listeners: Vec<(String, Vec<SocketAddr>)>,
+    /// The listeners that speak TLS.
+    pub tls: Vec<String>,
+    /// Whom clients have to trust for it, if the certificates are of our own making.
+    pub authority: Option<Authority>,
     /// What is not as it should be.
     pub warnings: Vec<String>,
 }
@@ -52,7 +57,7 @@ impl Endpoints {
         let endpoints: Map<String, Value> = self
             .listeners
             .iter()
-            .map(|(name, addresses)| (name.clone(), json!(urls(addresses))))
+            .map(|(name, addresses)| (name.clone(), json!(self.urls(name, addresses))))
             .collect();
         let mut line = json!({
             "event": "ready",
@@ -63,6 +68,9 @@ impl Endpoints {
             "endpoints": endpoints,
             "warnings": self.warnings,
         });
+        if let Some(Authority { path, fingerprint }) = &self.authority {
+            line["certificate_authority"] = json!({ "path": path, "sha256": fingerprint });
+        }
         if self.mode == Mode::Local {
             line["identifier"] = json!(self.identifier);
         }
@@ -70,8 +78,18 @@ impl Endpoints {
     }
 
     fn url(&self, listener: &str) -> Option<String> {
-        let (_, addresses) = self.listeners.iter().find(|(name, _)| name == listener)?;
-        urls(addresses).into_iter().next()
+        let (name, addresses) = self.listeners.iter().find(|(name, _)| name == listener)?;
+        self.urls(name, addresses).into_iter().next()
+    }
+
+    /// URLs for addresses. A wildcard is reached from this machine by its loopback address.
+    fn urls(&self, listener: &str, addresses: &[SocketAddr]) -> Vec<String> {
+        let tls = self.tls.iter().any(|name| name == listener);
+        let scheme = if tls { "https" } else { "http" };
+        addresses
+            .iter()
+            .map(|&address| format!("{scheme}://{}", reachable(address)))
+            .collect()
     }
 
     fn sqs(&self, f: &mut fmt::Formatter<'_>, url: &str) -> fmt::Result {
@@ -90,6 +108,13 @@ impl Endpoints {
             f,
             "    boto3     boto3.client(\"sqs\", endpoint_url=\"{url}\")"
         )?;
+        if let Some(authority) = &self.authority {
+            writeln!(
+                f,
+                "    trust     export AWS_CA_BUNDLE={}",
+                authority.path.display()
+            )?;
+        }
         // Version 1 of the CLI does not read the endpoint from the environment.
         writeln!(f, "    AWS CLI   aws --endpoint-url {url} sqs list-queues")
     }
@@ -114,20 +139,16 @@ impl fmt::Display for Endpoints {
             writeln!(f, "  Metrics     {url}/metrics")?;
         }
         writeln!(f, "  Data        {}", self.data.display())?;
+        if let Some(Authority { path, fingerprint }) = &self.authority {
+            writeln!(f, "  TLS         trust {}", path.display())?;
+            writeln!(f, "              SHA-256 {fingerprint}")?;
+        }
         let mut notes = String::new();
         for warning in &self.warnings {
             writeln!(notes, "  Warning     {warning}")?;
         }
         write!(f, "{notes}\nStop with Ctrl-C.")
     }
-}
-
-/// URLs for addresses. A wildcard is reached from this machine by its loopback address.
-fn urls(addresses: &[SocketAddr]) -> Vec<String> {
-    addresses
-        .iter()
-        .map(|&address| format!("http://{}", reachable(address)))
-        .collect()
 }
 
 /// The address to connect to for an address that is listened on.
@@ -155,8 +176,35 @@ mod tests {
                 ("sqs".into(), at("0.0.0.0:9324")),
                 ("metrics".into(), at("127.0.0.1:9464")),
             ],
+            tls: Vec::new(),
+            authority: None,
             warnings: vec!["something is off".into()],
         }
+    }
+
+    #[test]
+    fn over_tls_the_urls_and_the_authority_say_so() {
+        let endpoints = Endpoints {
+            tls: vec!["sqs".into()],
+            authority: Some(Authority {
+                path: "/data/tls/ca.pem".into(),
+                fingerprint: "AB:CD".into(),
+            }),
+            ..endpoints(Mode::Local)
+        };
+        let table = endpoints.to_string();
+        for line in [
+            "  Amazon SQS  https://127.0.0.1:9324",
+            "    trust     export AWS_CA_BUNDLE=/data/tls/ca.pem",
+            "  Health      http://127.0.0.1:9325/healthz/ready",
+            "  TLS         trust /data/tls/ca.pem",
+            "              SHA-256 AB:CD",
+        ] {
+            assert!(table.lines().any(|printed| printed == line), "{table}");
+        }
+        let line = endpoints.json();
+        assert_eq!(line["endpoints"]["sqs"][0], "https://127.0.0.1:9324");
+        assert_eq!(line["certificate_authority"]["sha256"], "AB:CD");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
+use powerqueue_admission::{Admission, Counted};
 use powerqueue_net::{BodyError, Request, Scheme};
 use powerqueue_node::Node;
 use powerqueue_sqs::errors::Kind;
@@ -11,7 +12,7 @@ use powerqueue_sqs::{Key, Keys, RequestContext, Sqs};
 use crate::config::{Config, Mode};
 
 /// Amazon SQS over a node; running message move tasks go on.
-pub fn sqs(config: &Config, node: &Node) -> Sqs {
+pub fn sqs(config: &Config, node: &Node, admission: &Admission) -> Sqs {
     let settings = match config.mode {
         Mode::Local => powerqueue_sqs::Config::local(),
         Mode::Public => powerqueue_sqs::Config::public(),
@@ -21,6 +22,7 @@ pub fn sqs(config: &Config, node: &Node) -> Sqs {
     let most = most.and_then(|bytes| u32::try_from(bytes).ok());
     let sqs = Sqs::new(
         node.clone(),
+        admission.clone(),
         powerqueue_sqs::Config {
             create_by_use: config.entities.create_by_use,
             max_message_bytes: most.map_or(settings.max_message_bytes, |most| {
@@ -44,13 +46,24 @@ fn keys(config: &Config) -> Keys {
     }))
 }
 
-/// One SQS request.
-pub async fn answer_sqs(sqs: Sqs, request: Request) -> Response<Full<Bytes>> {
+/// The largest body of a refused request that is read only to keep its connection.
+const UNWANTED_BODY: u64 = 16 << 10;
+
+/// One SQS request, judged before its body is read.
+pub async fn answer_sqs(sqs: Sqs, admission: Admission, request: Request) -> Response<Full<Bytes>> {
     let Request {
         parts,
         body,
         client,
     } = request;
+    let counted = counted(&parts);
+    let _in_flight = match admission.request(client.address, counted) {
+        Ok(slot) => slot,
+        Err(refused) => {
+            body.discard(UNWANTED_BODY).await;
+            return Sqs::throttle(&parts, &refused).map(Full::new);
+        }
+    };
     let body = match body.collect().await {
         Ok(body) => body,
         Err(error) => return unread(&parts, &error),
@@ -60,8 +73,18 @@ pub async fn answer_sqs(sqs: Sqs, request: Request) -> Response<Full<Bytes>> {
         tls: client.scheme == Scheme::Https,
         // The serving loop has judged what the proxy says already.
         behind_proxy: false,
+        counted,
     };
     sqs.call(parts, body, context).await.map(Full::new)
+}
+
+/// Whether a refusal counts against the client. A page of somebody else's that has a visitor's browser ask must not get
+/// the visitor banned; browsers mark such requests (Fetch Metadata), and pages cannot remove the mark.
+pub fn counted(parts: &http::request::Parts) -> Counted {
+    match parts.headers.get("sec-fetch-site") {
+        Some(site) if site == "cross-site" => Counted::No,
+        _ => Counted::Yes,
+    }
 }
 
 /// The answer to a request whose body was not read. SDKs know a slow or a broken one by its status alone.

@@ -36,7 +36,7 @@ fn checked(data: &DataDir, text: &str) -> Result<String, Failure> {
 }
 
 /// A lowercase letter, then 23 lowercase letters or digits.
-fn is_identifier(text: &str) -> bool {
+pub fn is_identifier(text: &str) -> bool {
     text.len() == LENGTH
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text
@@ -44,7 +44,11 @@ fn is_identifier(text: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
-fn generate() -> anyhow::Result<String> {
+/// A new one, at random.
+///
+/// # Errors
+/// If the system has no randomness.
+pub fn generate() -> anyhow::Result<String> {
     let mut identifier = String::with_capacity(LENGTH);
     let mut random = [0; 64];
     while identifier.len() < LENGTH {

@@ -1,7 +1,11 @@
 //! PowerQueue: one queue engine, many protocol front ends, one binary.
 
+mod admission;
+mod admission_metrics;
+mod backup;
 mod cli;
 mod config;
+mod control;
 mod data_dir;
 mod endpoints;
 mod failure;
@@ -16,9 +20,11 @@ mod node_metrics;
 mod probe;
 mod readiness;
 mod repair;
+mod selftest;
 mod serve;
 mod service_manager;
 mod signals;
+mod tls;
 
 use std::process::ExitCode;
 

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::header;
 use axum::routing::get;
+use powerqueue_admission::Admission;
 use powerqueue_net::{Refusal, Stats};
 use powerqueue_node::Node;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
+use crate::admission_metrics::AdmissionMetrics;
 use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
+use crate::tls::TlsMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {
@@ -108,6 +111,23 @@ impl Metrics {
         self.registry.register(Box::new(NodeMetrics::new(node)?))
     }
 
+    /// Adds how client addresses are judged.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_admission(&self, admission: Admission) -> prometheus::Result<()> {
+        self.registry
+            .register(Box::new(AdmissionMetrics::new(admission)?))
+    }
+
+    /// Adds certificates and handshakes.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_tls(&self, tls: TlsMetrics) -> prometheus::Result<()> {
+        self.registry.register(Box::new(tls))
+    }
+
     /// The text for one scrape.
     ///
     /// # Errors
@@ -137,7 +157,7 @@ impl ListenerMetrics {
 }
 
 /// Raises a counter to a total that only grows.
-fn raise(counter: &IntCounter, total: u64) {
+pub(crate) fn raise(counter: &IntCounter, total: u64) {
     counter.inc_by(total.saturating_sub(counter.get()));
 }
 

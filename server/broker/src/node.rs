@@ -13,7 +13,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 
 /// The store's folder in the data directory.
-const STORE: &str = "store";
+pub const STORE: &str = "store";
 
 /// The broker without its sockets.
 #[derive(Debug)]
@@ -86,6 +86,7 @@ impl RunningNode {
 pub fn store_options(config: &Config) -> powerqueue_store::Options {
     powerqueue_store::Options {
         segment_bytes: config.storage.segment_bytes.bytes(),
+        min_free_bytes: config.storage.min_free_bytes.bytes(),
         sync: match config.storage.sync {
             SyncPolicy::Always => Sync::Always,
             SyncPolicy::Within(span) => Sync::Interval(span.duration()),
@@ -110,8 +111,13 @@ fn node_options(config: &Config) -> Options {
             tombstones: number(limits.tombstones),
             receivers: number(limits.receivers),
             lifetime: limits.lifetime.limit().map_or(Millis::NEVER, millis),
+            implicit_idle: limits
+                .implicit_entity_idle
+                .limit()
+                .map_or(Millis::NEVER, millis),
         },
         max_tenants: number(limits.tenants),
+        tenant_idle: limits.tenant_idle.limit().map_or(Millis::NEVER, millis),
         memory_bytes: config.storage.memory_bytes.bytes(),
         ..Options::default()
     }

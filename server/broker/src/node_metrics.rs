@@ -2,12 +2,15 @@
 
 use powerqueue_node::Node;
 use prometheus::core::{Collector, Desc};
-use prometheus::{IntGauge, Opts, proto::MetricFamily};
+use prometheus::{IntCounter, IntGauge, Opts, proto::MetricFamily};
+
+use crate::metrics::raise;
 
 /// Measures a node whenever it is asked.
 pub struct NodeMetrics {
     node: Node,
     gauges: Vec<(IntGauge, Measure)>,
+    counters: Vec<(IntCounter, Measure)>,
 }
 
 /// One figure of a node.
@@ -97,6 +100,28 @@ const GAUGES: [(&str, &str, Measure); 16] = [
     ),
 ];
 
+/// The same for what only grows.
+const COUNTERS: [(&str, &str, Measure); 4] = [
+    ("powerqueue_tenants_created_total", "Tenants made.", |now| {
+        now.node.tenants_made
+    }),
+    (
+        "powerqueue_tenants_reaped_idle_total",
+        "Tenants deleted because nobody used them.",
+        |now| now.node.tenants_reaped_idle,
+    ),
+    (
+        "powerqueue_tenants_reaped_empty_total",
+        "Tenants deleted because they held nothing and others needed their place.",
+        |now| now.node.tenants_reaped_bare,
+    ),
+    (
+        "powerqueue_queues_reaped_total",
+        "Queues that use had made, deleted because nobody used them.",
+        |now| now.node.shards.reaped,
+    ),
+];
+
 impl NodeMetrics {
     /// Metrics of a node.
     ///
@@ -107,7 +132,17 @@ impl NodeMetrics {
             .into_iter()
             .map(|(name, help, measure)| Ok((IntGauge::with_opts(Opts::new(name, help))?, measure)))
             .collect::<prometheus::Result<_>>()?;
-        Ok(Self { node, gauges })
+        let counters = COUNTERS
+            .into_iter()
+            .map(|(name, help, measure)| {
+                Ok((IntCounter::with_opts(Opts::new(name, help))?, measure))
+            })
+            .collect::<prometheus::Result<_>>()?;
+        Ok(Self {
+            node,
+            gauges,
+            counters,
+        })
     }
 }
 
@@ -116,6 +151,7 @@ impl Collector for NodeMetrics {
         self.gauges
             .iter()
             .flat_map(|(gauge, _)| gauge.desc())
+            .chain(self.counters.iter().flat_map(|(counter, _)| counter.desc()))
             .collect()
     }
 
@@ -127,9 +163,17 @@ impl Collector for NodeMetrics {
         for (gauge, measure) in &self.gauges {
             gauge.set(i64::try_from(measure(&now)).unwrap_or(i64::MAX));
         }
+        for (counter, measure) in &self.counters {
+            raise(counter, measure(&now));
+        }
+        let counters = self
+            .counters
+            .iter()
+            .flat_map(|(counter, _)| counter.collect());
         self.gauges
             .iter()
             .flat_map(|(gauge, _)| gauge.collect())
+            .chain(counters)
             .collect()
     }
 }

@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 use crate::endpoints::reachable;
 use crate::failure::Failure;
+use crate::tls::unverified;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(100);
+
+/// The listener that is asked.
+const HTTP: &str = "http";
 
 /// The answer of `/healthz/ready`.
 struct Answer {
@@ -24,9 +28,9 @@ struct Answer {
 /// # Errors
 /// If the broker cannot be reached.
 pub fn health(config: &Config) -> anyhow::Result<ExitCode> {
-    let address = address(config)?;
-    let answer =
-        ask(address).map_err(|error| anyhow::anyhow!("no broker answers on {address}: {error}"))?;
+    let (address, tls) = (address(config)?, config.tls.covers(HTTP));
+    let answer = ask(address, tls)
+        .map_err(|error| anyhow::anyhow!("no broker answers on {address}: {error}"))?;
     print!("{}", answer.body);
     Ok(code(answer.ready))
 }
@@ -36,10 +40,10 @@ pub fn health(config: &Config) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// If it is not in time.
 pub fn wait(config: &Config, timeout: Duration) -> anyhow::Result<ExitCode> {
-    let address = address(config)?;
+    let (address, tls) = (address(config)?, config.tls.covers(HTTP));
     let deadline = Instant::now() + timeout;
     loop {
-        let state = match ask(address) {
+        let state = match ask(address, tls) {
             Ok(answer) if answer.ready => return Ok(ExitCode::SUCCESS),
             Ok(answer) => answer.body,
             Err(error) => error.to_string(),
@@ -68,10 +72,18 @@ fn address(config: &Config) -> Result<SocketAddr, Failure> {
         })
 }
 
-fn ask(address: SocketAddr) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+fn ask(address: SocketAddr, tls: bool) -> io::Result<Answer> {
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
+    if tls {
+        ask_over(unverified::connect(stream)?, address)
+    } else {
+        ask_over(stream, address)
+    }
+}
+
+fn ask_over(mut stream: impl Read + Write, address: SocketAddr) -> io::Result<Answer> {
     // Where the listener is behind the proxy, we stand in for it; elsewhere the header is removed unread.
     let client = address.ip();
     write!(

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use powerqueue_node::Node;
 use serde_json::{Value, json};
 
 use crate::config::LISTENERS;
+use crate::tls::Standing;
 
 /// Where the broker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ impl Phase {
 pub struct Readiness {
     phase: Mutex<Phase>,
     listeners: BTreeMap<String, Vec<SocketAddr>>,
+    node: OnceLock<Node>,
+    tls: Option<Arc<Standing>>,
 }
 
 impl Readiness {
@@ -64,7 +69,16 @@ impl Readiness {
         Self {
             phase: Mutex::new(Phase::Starting),
             listeners: listeners.iter().cloned().collect(),
+            node: OnceLock::new(),
+            tls: None,
         }
+    }
+
+    /// With what some of them are served over TLS. A temporary certificate is told of and leaves the broker ready:
+    /// listeners without TLS are served, and the authority's challenge must not be kept from the `http` listener.
+    pub fn over(mut self, tls: Option<Arc<Standing>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// The phase now.
@@ -75,6 +89,26 @@ impl Readiness {
     /// The next phase.
     pub fn enter(&self, phase: Phase) {
         *self.phase.lock() = phase;
+    }
+
+    /// Tells of that node from now on. Called once.
+    pub fn watch(&self, node: Node) {
+        let _ = self.node.set(node);
+    }
+
+    /// Whether what makes the broker grow is taken. A node that is short of something still serves: messages can be received
+    /// and deleted, which is what helps.
+    fn growth(&self) -> &'static str {
+        let Some(node) = self.node.get() else {
+            return "refused: starting";
+        };
+        if node.store().status().short {
+            "refused: the disk is short"
+        } else if node.stats().memory_short {
+            "refused: memory is short"
+        } else {
+            "accepted"
+        }
     }
 
     /// The report on every listener and the store.
@@ -93,10 +127,14 @@ impl Readiness {
                 (name, json!({ "state": state, "addresses": addresses }))
             })
             .collect();
-        json!({
+        let mut report = json!({
             "status": phase.as_str(),
-            "store": { "state": phase.store() },
+            "store": { "state": phase.store(), "growth": self.growth() },
             "listeners": listeners,
-        })
+        });
+        if let Some(tls) = &self.tls {
+            report["tls"] = tls.report();
+        }
+        report
     }
 }

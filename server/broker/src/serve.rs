@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
+
+use powerqueue_admission::{Admission, Clock};
 
 use crate::config::{Config, Loaded};
 use crate::data_dir::DataDir;
@@ -13,8 +16,11 @@ use crate::endpoints::{self, Endpoints};
 use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
-use crate::signals::Signals;
-use crate::{front_ends, health, identifier, listeners, logging, service_manager};
+use crate::signals::{Signals, hangups};
+use crate::tls::{Tls, TlsMetrics};
+use crate::{
+    admission, control, front_ends, health, identifier, listeners, logging, service_manager,
+};
 
 /// The exit code when a second signal cuts the drain short, as a shell reports an interrupted program.
 const INTERRUPTED: u8 = 130;
@@ -30,6 +36,7 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
     let identifier = identifier::load_or_make(&data)?;
     let mut opened = listeners::open(loaded)?;
     opened.warnings.extend(config.doubts());
+    let tls = Tls::open(config, &data)?;
     for warning in &opened.warnings {
         tracing::warn!("{warning}");
     }
@@ -38,24 +45,32 @@ pub fn run(loaded: &Loaded) -> anyhow::Result<ExitCode> {
         data: data.path(),
         identifier,
         listeners: endpoints::addresses(&opened.listeners),
+        tls: tls
+            .as_ref()
+            .map(|tls| tls.standing().listeners().to_vec())
+            .unwrap_or_default(),
+        authority: tls.as_ref().and_then(Tls::authority),
         warnings: opened.warnings,
     };
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(live(config, data, opened.listeners, endpoints))
+        .block_on(live(config, data, tls, opened.listeners, endpoints))
 }
 
 async fn live(
     config: &Config,
     data: DataDir,
+    tls: Option<Tls>,
     listeners: Vec<Listener>,
     endpoints: Endpoints,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let readiness = Arc::new(Readiness::new(&endpoints.listeners));
-    let (mut observers, waiting) = Listening::start(config, listeners, &readiness)?;
+    let standing = tls.as_ref().map(Tls::standing);
+    let readiness = Arc::new(Readiness::new(&endpoints.listeners).over(standing));
+    let admission = Admission::new(admission::settings(&config.limits)?, &Clock::system());
+    let (mut observers, waiting) = Listening::start(config, tls.as_ref(), listeners, &readiness)?;
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
     let node = tokio::select! {
@@ -66,8 +81,16 @@ async fn live(
         }
     };
 
+    admission::restore(&admission, node.node());
+    let keeper = tokio::spawn(admission::keep(admission.clone(), node.node().clone()));
     observers.metrics.watch_node(node.node().clone())?;
-    let mut front_ends = FrontEnds::start(config, &node, waiting);
+    observers.metrics.watch_admission(admission.clone())?;
+    readiness.watch(node.node().clone());
+    // From here on the data directory is ours alone.
+    if let Some(tls) = tls {
+        observers.keep(tls, config);
+    }
+    let mut front_ends = FrontEnds::start(config, &node, &admission, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
     endpoints.announce();
@@ -81,10 +104,12 @@ async fn live(
         ended = front_ends.tasks.join_next(), if !front_ends.tasks.is_empty() => ended,
         ended = observers.tasks.join_next(), if !observers.tasks.is_empty() => ended,
         () = service_manager::watch(observers.stats.clone()) => None,
+        () = control::serve(&endpoints.data, node.node().clone()) => None,
     };
+    keeper.abort();
     tokio::select! {
         drained = service_manager::patiently(
-            drain(config, &readiness, node, front_ends, observers)
+            drain(config, &readiness, node, &admission, front_ends, observers)
         ) => drained?,
         signal = signals.next() => {
             tracing::warn!(signal, "stopping at once");
@@ -105,6 +130,7 @@ async fn drain(
     config: &Config,
     readiness: &Readiness,
     node: RunningNode,
+    admission: &Admission,
     front_ends: FrontEnds,
     observers: Listening,
 ) -> anyhow::Result<()> {
@@ -115,6 +141,7 @@ async fn drain(
     node.node().drain();
     front_ends.stop.start(grace);
     front_ends.tasks.join_all().await;
+    admission::save(admission, node.node());
     let closed = node.close().await;
     observers.stop.start(std::time::Duration::from_secs(1));
     observers.tasks.join_all().await;
@@ -129,6 +156,9 @@ struct Listening {
     stop: DrainSignal,
     stats: Vec<Arc<Stats>>,
     metrics: Arc<Metrics>,
+    /// Told at SIGHUP.
+    hangup: Arc<Notify>,
+    drain: Drain,
 }
 
 /// The listeners that wait for the store.
@@ -141,6 +171,7 @@ impl Listening {
     /// Starts them, and gives back the others with their settings.
     fn start(
         config: &Config,
+        tls: Option<&Tls>,
         listeners: Vec<Listener>,
         readiness: &Arc<Readiness>,
     ) -> anyhow::Result<(Self, Vec<(Listener, Settings)>)> {
@@ -150,20 +181,31 @@ impl Listening {
             .map(|listener| {
                 let mut settings = config.serving(listener.name());
                 settings.sizes.connections = connections;
-                (listener, settings)
+                if let Some(tls) = tls {
+                    settings.tls = tls.http(listener.name())?;
+                }
+                Ok((listener, settings))
             })
-            .collect();
+            .collect::<anyhow::Result<_>>()?;
         let stats: Vec<(String, Arc<Stats>)> = all
             .iter()
             .map(|(listener, settings)| (listener.name().to_owned(), Arc::clone(&settings.stats)))
             .collect();
         let metrics = Arc::new(Metrics::new(Arc::clone(readiness), &stats)?);
+        if let Some(tls) = tls {
+            metrics.watch_tls(TlsMetrics::new(tls.standing(), &stats)?)?;
+        }
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
+        let hangup = Arc::new(Notify::new());
+        tasks.spawn(hangups(Arc::clone(&hangup), drain.clone()));
         let mut waiting = Vec::new();
         for (listener, settings) in all {
             let site = match listener.name() {
-                "http" => health::site(Arc::clone(readiness)),
+                "http" => {
+                    let challenges = tls.and_then(Tls::challenges).unwrap_or_default();
+                    health::site(Arc::clone(readiness)).merge(challenges)
+                }
                 "metrics" => metrics::site(Arc::clone(&metrics)),
                 _ => {
                     waiting.push((listener, settings));
@@ -184,23 +226,39 @@ impl Listening {
             stop,
             stats,
             metrics,
+            hangup,
+            drain,
         };
         Ok((listening, waiting))
+    }
+
+    /// Keeps the certificate fresh from now on.
+    fn keep(&mut self, tls: Tls, config: &Config) {
+        let upkeep = tls.upkeep(config);
+        self.tasks
+            .spawn(upkeep.run(Arc::clone(&self.hangup), self.drain.clone()));
     }
 }
 
 impl FrontEnds {
     /// Starts serving each protocol on its listener.
-    fn start(config: &Config, node: &RunningNode, listeners: Vec<(Listener, Settings)>) -> Self {
+    fn start(
+        config: &Config,
+        node: &RunningNode,
+        admission: &Admission,
+        listeners: Vec<(Listener, Settings)>,
+    ) -> Self {
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
-        let sqs = front_ends::sqs(config, node.node());
+        let sqs = front_ends::sqs(config, node.node(), admission);
         for (listener, settings) in listeners {
             // One line a protocol.
             match listener.name() {
                 "sqs" => {
-                    let sqs = sqs.clone();
-                    let handler = move |request| front_ends::answer_sqs(sqs.clone(), request);
+                    let (sqs, admission) = (sqs.clone(), admission.clone());
+                    let handler = move |request| {
+                        front_ends::answer_sqs(sqs.clone(), admission.clone(), request)
+                    };
                     tasks.spawn(powerqueue_net::serve(
                         listener,
                         settings,

@@ -1,6 +1,7 @@
 //! A queue in memory: about 200 bytes, and a box for what most queues never use.
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -26,6 +27,8 @@ pub(crate) struct Queue {
     pub(crate) created_at: Millis,
     pub(crate) modified_at: Millis,
     pub(crate) purged_at: Millis,
+    /// When somebody last named it, or it last became empty. A cell, since looking at a queue is using it.
+    pub(crate) used_at: Cell<Millis>,
     pub(crate) next_seq: Seq,
     /// Every message, whatever its state.
     pub(crate) index: Index,
@@ -110,6 +113,7 @@ impl Queue {
             created_at: now,
             modified_at: now,
             purged_at: Millis::ZERO,
+            used_at: Cell::new(now),
             next_seq: Seq(1),
             index: Index::default(),
             ready: Ready::default(),

@@ -30,6 +30,15 @@ pub(crate) enum Record<'a> {
     TenantGone {
         id: TenantId,
     },
+    /// The tenant was in use then, in serving time.
+    Seen {
+        tenant: TenantId,
+        served: Millis,
+    },
+    /// How long the node has served, over all its lives.
+    Served {
+        served: Millis,
+    },
     Queue {
         id: QueueId,
         tenant: TenantId,

@@ -112,6 +112,8 @@ pub struct Limits {
     pub receivers: u64,
     /// The longest lifetime, delay and lease.
     pub lifetime: Millis,
+    /// How long a queue made by use is kept while it is empty and nobody uses it; [`Millis::NEVER`] for ever.
+    pub implicit_idle: Millis,
 }
 
 impl Limits {
@@ -125,5 +127,6 @@ impl Limits {
         tombstones: u64::MAX,
         receivers: u64::MAX,
         lifetime: Millis::NEVER,
+        implicit_idle: Millis::NEVER,
     };
 }

@@ -20,6 +20,8 @@ pub(crate) struct Tenant {
     /// Settings and documents.
     pub(crate) settings_bytes: u64,
     pub(crate) receivers: u64,
+    /// When somebody last named it, in serving time, as far as the journal knows.
+    pub(crate) seen: Millis,
 }
 
 impl Tenant {
@@ -35,6 +37,7 @@ impl Tenant {
             dedup_bytes: 0,
             settings_bytes: 0,
             receivers: 0,
+            seen: Millis::ZERO,
         }
     }
 }

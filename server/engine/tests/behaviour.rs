@@ -10,6 +10,8 @@ mod checkpoints;
 mod dead_letters;
 #[path = "behaviour/fifo.rs"]
 mod fifo;
+#[path = "behaviour/idle.rs"]
+mod idle;
 #[path = "behaviour/queues.rs"]
 mod queues;
 #[path = "behaviour/receivers.rs"]

@@ -10,7 +10,7 @@ use http::{Request as HttpRequest, Response, Version};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use powerqueue_net::tls::{Files, Tls};
+use powerqueue_net::tls::{Certificate, CertificateError, Handshakes, Resolver, Tls};
 use powerqueue_net::{Drain, DrainSignal, Listener, Request, Settings, bind, serve};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 type Serving = JoinHandle<std::io::Result<()>>;
 
@@ -110,47 +111,47 @@ async fn a_resting_http2_connection_is_closed_politely_after_two_minutes() {
     assert_eq!(started.elapsed().as_secs(), 120);
 }
 
-struct Certificates {
-    folder: tempfile::TempDir,
-    files: Files,
+/// A certificate for `localhost` and its key, in PEM.
+struct Issued {
+    chain: String,
+    key: String,
 }
 
-impl Certificates {
+impl Issued {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let files = Files {
-            certificate: folder.path().join("server.crt"),
-            key: folder.path().join("server.key"),
-        };
-        let certificates = Self { folder, files };
-        certificates.issue();
-        certificates
-    }
-
-    /// Replaces both files by a new certificate for `localhost`.
-    fn issue(&self) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        std::fs::write(&self.files.certificate, made.cert.pem()).unwrap();
-        std::fs::write(&self.files.key, made.signing_key.serialize_pem()).unwrap();
+        Self {
+            chain: made.cert.pem(),
+            key: made.signing_key.serialize_pem(),
+        }
     }
 
-    /// Asks over TLS, trusting only the certificate that is in the file now.
-    async fn ask(&self, address: SocketAddr) -> std::io::Result<String> {
+    fn certificate(&self) -> Certificate {
+        Certificate::from_pem(self.chain.as_bytes(), self.key.as_bytes()).unwrap()
+    }
+
+    /// Shakes hands as a client that trusts this certificate only.
+    async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = rustls::RootCertStore::empty();
         roots
-            .add(CertificateDer::from_pem_file(&self.files.certificate).unwrap())
+            .add(CertificateDer::from_pem_slice(self.chain.as_bytes()).unwrap())
             .unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("localhost").unwrap();
-        let mut stream = TlsConnector::from(Arc::new(config))
+        TlsConnector::from(Arc::new(config))
             .connect(name, stream)
-            .await?;
+            .await
+    }
+
+    async fn ask(&self, address: SocketAddr) -> std::io::Result<String> {
+        let mut stream = self.connect(address).await?;
         stream
             .write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             .await?;
@@ -160,43 +161,64 @@ impl Certificates {
     }
 }
 
-#[tokio::test]
-async fn a_certificate_is_replaced_while_serving_and_kept_if_the_new_one_is_of_no_use() {
-    let certificates = Certificates::new();
-    let tls = Tls::new(&certificates.files, &["h2", "http/1.1"]).unwrap();
-    let settings = Settings {
-        tls: Some(tls.clone()),
+/// Serves over TLS with that many places for handshakes.
+fn over_tls(resolver: &Resolver, places: usize) -> Settings {
+    let tls = Tls::new(resolver, &["h2", "http/1.1"], Handshakes::new(places)).unwrap();
+    Settings {
+        tls: Some(tls),
         ..Settings::default()
-    };
-    let (address, _stop, _task) = start(settings, Arc::default());
-    assert!(certificates.ask(address).await.unwrap().ends_with("https"));
+    }
+}
 
-    certificates.issue();
-    assert!(
-        certificates.ask(address).await.is_err(),
-        "the old one is still served"
-    );
-    tls.reload(&certificates.files).unwrap();
-    assert!(certificates.ask(address).await.unwrap().ends_with("https"));
+#[tokio::test]
+async fn a_certificate_is_replaced_while_a_connection_is_open() {
+    let (old, new) = (Issued::new(), Issued::new());
+    let resolver = Resolver::new(old.certificate());
+    let (address, _stop, _task) = start(over_tls(&resolver, 8), Arc::default());
+    let mut open = old.connect(address).await.unwrap();
+    assert_eq!(open.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    assert!(old.ask(address).await.unwrap().ends_with("https"));
+    assert!(new.ask(address).await.is_err());
 
-    // Key and certificate out of step, as in the middle of a replacement.
-    let certificate = std::fs::read(&certificates.files.certificate).unwrap();
-    certificates.issue();
-    std::fs::write(&certificates.files.certificate, certificate).unwrap();
-    assert!(tls.reload(&certificates.files).is_err());
-    assert!(certificates.ask(address).await.unwrap().ends_with("https"));
-    drop(certificates.folder);
+    resolver.install(new.certificate());
+    assert!(old.ask(address).await.is_err(), "the old one is served");
+    assert!(new.ask(address).await.unwrap().ends_with("https"));
+    open.write_all(b"GET / HTTP/1.0\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    open.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("https"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_certificate_is_refused() {
+    let (one, other) = (Issued::new(), Issued::new());
+    let refused = Certificate::from_pem(one.chain.as_bytes(), other.key.as_bytes());
+    assert!(matches!(refused, Err(CertificateError::Mismatch)));
+}
+
+#[tokio::test]
+async fn clients_that_only_connect_take_no_place_from_those_that_shake_hands() {
+    let issued = Issued::new();
+    let resolver = Resolver::new(issued.certificate());
+    let (address, _stop, _task) = start(over_tls(&resolver, 1), Arc::default());
+    let mut idle = Vec::new();
+    for beginning in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(beginning).await.unwrap();
+        idle.push(stream);
+    }
+    let started = std::time::Instant::now();
+    assert!(issued.ask(address).await.unwrap().ends_with("https"));
+    assert!(started.elapsed() < Duration::from_secs(1), "it had to wait");
+    drop(idle);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_does_not_come_is_given_up_after_five_seconds() {
-    let certificates = Certificates::new();
-    let tls = Tls::new(&certificates.files, &[]).unwrap();
-    let settings = Settings {
-        tls: Some(tls),
-        ..Settings::default()
-    };
-    let (address, _stop, _task) = start(settings, Arc::default());
+    let resolver = Resolver::new(Issued::new().certificate());
+    let (address, _stop, _task) = start(over_tls(&resolver, 8), Arc::default());
     let mut stream = TcpStream::connect(address).await.unwrap();
     let started = tokio::time::Instant::now();
     let _ = stream.read(&mut [0; 1]).await;

@@ -7,13 +7,14 @@ use std::{
 
 use powerqueue_engine::{Capture, Millis, StoredBody};
 use powerqueue_store::{CheckpointError, Position};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
     Error, Node, Room,
     cell::{Cell, body_ref},
     node::Inner,
     open::{GENERATION, generation, pieces},
+    reaper,
 };
 
 /// How often it is looked whether a checkpoint is due.
@@ -35,6 +36,7 @@ pub(crate) fn start(node: &Node) {
     }
     tokio::spawn(saver(Arc::downgrade(&node.0), node.0.options.save_every));
     tokio::spawn(clock(Arc::downgrade(&node.0)));
+    tokio::spawn(reaper::run(Arc::downgrade(&node.0)));
     tokio::spawn(keeper(Arc::downgrade(&node.0)));
 }
 
@@ -93,6 +95,8 @@ async fn clock(node: Weak<Inner>) {
 async fn keeper(node: Weak<Inner>) {
     let mut ticks = tokio::time::interval(CHECKPOINT_LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // While the disk is short, what was deleted must be reclaimed before the journal has grown as far as it usually may.
+    let mut not_before = Instant::now();
     loop {
         ticks.tick().await;
         let Some(inner) = node.upgrade() else { return };
@@ -106,13 +110,17 @@ async fn keeper(node: Weak<Inner>) {
             .synced()
             .0
             .saturating_sub(node.0.checkpointed().0);
-        if grown < node.0.options.checkpoint_bytes {
+        let short = grown > 0 && node.0.store.status().short && Instant::now() >= not_before;
+        if grown < node.0.options.checkpoint_bytes && !short {
             continue;
         }
+        let began = Instant::now();
         if let Err(error) = node.checkpoint().await {
             tracing::warn!(%error, "a checkpoint failed; it is tried again");
         }
         node.reclaim().await;
+        // At most a tenth of the time goes into it.
+        not_before = Instant::now() + 9 * began.elapsed();
     }
 }
 
@@ -200,6 +208,8 @@ impl Node {
     /// in progress any more.
     pub async fn close(&self) {
         self.drain();
+        self.0.save_activity(Millis(1));
+        self.0.note_served();
         for cell in &self.0.cells {
             while self.0.save(cell) {}
         }

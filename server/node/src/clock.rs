@@ -68,6 +68,28 @@ impl Clock {
     }
 }
 
+/// How long the node has served, over all its lives. Does not run while it is down.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    before: Millis,
+    since: Instant,
+}
+
+impl Serving {
+    pub(crate) fn starting_at(before: Millis) -> Self {
+        Self {
+            // Zero is no time that anybody was seen at.
+            before: before.max(Millis(1)),
+            since: Instant::now(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.before.plus(Millis(elapsed))
+    }
+}
+
 impl Anchor {
     fn now(&self) -> Millis {
         let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -9,17 +9,20 @@
 
 mod background;
 mod cache;
+mod catalog;
 mod cell;
 mod clock;
 mod node;
 mod open;
+mod reaper;
 mod receive;
 
 use powerqueue_engine::{Error as EngineError, TenantId};
 
 pub use crate::{
     node::{Node, NodeStats, Room},
-    open::{Options, open},
+    open::{HANDLE_SECRET, Options, open},
+    reaper::Connected,
     receive::Subscription,
 };
 

@@ -1,15 +1,15 @@
 //! The node: tenants to shards, commands to the engine, answers once they are durable.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use powerqueue_engine::{
     Content, Delivery, Error as EngineError, HandleKey, Limits, Millis, Stats, Tx,
 };
@@ -21,8 +21,9 @@ use tokio::sync::watch;
 use crate::{
     Error, Tenant,
     cache::Cache,
+    catalog::Catalog,
     cell::{Cell, body_ref},
-    clock::Clock,
+    clock::{Clock, Serving},
     open::Options,
 };
 
@@ -42,20 +43,19 @@ pub(crate) struct Inner {
     pub(crate) catalog: RwLock<Catalog>,
     pub(crate) cache: Cache,
     pub(crate) clock: Clock,
+    pub(crate) serving: Serving,
+    /// Tenants whose use the journal does not know yet.
+    pub(crate) touched: Mutex<Vec<Arc<str>>>,
+    /// Tenants made, reaped because they were idle, and reaped to make room, since the start.
+    pub(crate) made: AtomicU64,
+    pub(crate) reaped_idle: AtomicU64,
+    pub(crate) reaped_bare: AtomicU64,
     pub(crate) options: Options,
     pub(crate) handle_key: HandleKey,
     pub(crate) draining: watch::Sender<bool>,
     pub(crate) failed: AtomicBool,
     /// Memory is short: growth is refused.
     pub(crate) crowded: AtomicBool,
-}
-
-/// Which shard has which tenant.
-#[derive(Debug, Default)]
-pub(crate) struct Catalog {
-    pub(crate) tenants: HashMap<Arc<str>, Tenant>,
-    /// How many tenants each shard has.
-    pub(crate) load: Vec<usize>,
 }
 
 /// How much room an operation needs, asked for before the engine is called.
@@ -78,6 +78,12 @@ pub struct NodeStats {
     pub memory_short: bool,
     /// Bytes of recent bodies in memory.
     pub cache_bytes: u64,
+    /// Tenants made since the start.
+    pub tenants_made: u64,
+    /// Tenants deleted since the start because nobody used them.
+    pub tenants_reaped_idle: u64,
+    /// Tenants deleted since the start because they held nothing and others needed their place.
+    pub tenants_reaped_bare: u64,
 }
 
 impl Node {
@@ -126,9 +132,12 @@ impl Node {
         self.0.stats()
     }
 
-    /// The tenant of that name, if there is one.
+    /// The tenant of that name, if there is one. Naming it counts as using it.
     pub fn find_tenant(&self, name: &str) -> Option<Tenant> {
-        self.0.catalog.read().tenants.get(name).copied()
+        let catalog = self.0.catalog.read();
+        let known = catalog.get(name)?;
+        self.0.see(name, &known.activity);
+        Some(known.tenant)
     }
 
     /// All tenants.
@@ -136,9 +145,8 @@ impl Node {
         self.0
             .catalog
             .read()
-            .tenants
             .iter()
-            .map(|(name, tenant)| (Arc::clone(name), *tenant))
+            .map(|(name, known)| (Arc::clone(name), known.tenant))
             .collect()
     }
 
@@ -149,27 +157,26 @@ impl Node {
         }
         let inner = &*self.0;
         let mut catalog = inner.catalog.write();
-        if let Some(tenant) = catalog.tenants.get(name) {
-            return Ok(*tenant);
+        if let Some(known) = catalog.get(name) {
+            return Ok(known.tenant);
         }
-        if catalog.tenants.len() as u64 >= inner.options.max_tenants {
+        inner.make_room(&mut catalog);
+        if catalog.len() as u64 >= inner.options.max_tenants {
             return Err(EngineError::NodeFull("it holds its maximum of tenants").into());
         }
-        let lightest = catalog
-            .load
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, load)| **load)
-            .map_or(0, |(shard, _)| shard);
-        let ((id, account), _) =
-            inner.apply(&inner.cells[lightest], None, |tx| tx.create_tenant(name));
+        let (lightest, served) = (catalog.lightest(), inner.served());
+        let ((id, account), _) = inner.apply(&inner.cells[lightest], None, |tx| {
+            let made = tx.create_tenant(name);
+            tx.see_tenant(made.0, served);
+            made
+        });
         let tenant = Tenant {
             id,
             account,
             shard: lightest as u16,
         };
-        catalog.load[lightest] += 1;
-        catalog.tenants.insert(Arc::from(name), tenant);
+        catalog.add(Arc::from(name), tenant, served);
+        inner.made.fetch_add(1, Ordering::Relaxed);
         Ok(tenant)
     }
 
@@ -249,6 +256,7 @@ impl Inner {
             sums.bodies += stats.bodies;
             sums.pinned_bytes += stats.pinned_bytes;
             sums.receivers += stats.receivers;
+            sums.reaped += stats.reaped;
         }
         NodeStats {
             shards: sums,
@@ -257,6 +265,9 @@ impl Inner {
                 + sums.pinned_bytes,
             memory_short: self.crowded.load(Ordering::Relaxed),
             cache_bytes: self.cache.bytes() as u64,
+            tenants_made: self.made.load(Ordering::Relaxed),
+            tenants_reaped_idle: self.reaped_idle.load(Ordering::Relaxed),
+            tenants_reaped_bare: self.reaped_bare.load(Ordering::Relaxed),
         }
     }
 

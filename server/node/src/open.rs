@@ -1,18 +1,19 @@
 //! Opening: the store, its checkpoints, the journal after them, and the shards that come out.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use parking_lot::RwLock;
-use powerqueue_engine::{BadRecord, Epoch, HandleKey, Limits, Recovery, Shard};
+use parking_lot::{Mutex, RwLock};
+use powerqueue_engine::{BadRecord, Epoch, HandleKey, Limits, Millis, Recovery, Shard};
 use powerqueue_store::{CheckpointError, ReplayError, ShardId, Store, StoreFailure};
 use tokio::sync::watch;
 
 use crate::{
-    Node, Tenant, background,
+    Node, background,
     cache::Cache,
+    catalog::Catalog,
     cell::{Cell, body_at, body_ref},
-    clock::{Clock, wall},
-    node::{Catalog, Inner},
+    clock::{Clock, Serving, wall},
+    node::Inner,
 };
 
 /// How a node behaves.
@@ -24,6 +25,8 @@ pub struct Options {
     pub limits: Limits,
     /// How many tenants there may be.
     pub max_tenants: u64,
+    /// How long a tenant is kept that nobody uses, in serving time; [`Millis::NEVER`] for ever.
+    pub tenant_idle: Millis,
     /// Memory for messages and queues; growth is refused beyond it.
     pub memory_bytes: u64,
     /// Bytes of recent bodies kept in memory.
@@ -40,6 +43,7 @@ impl Default for Options {
             shards: 16,
             limits: Limits::UNLIMITED,
             max_tenants: u64::MAX,
+            tenant_idle: Millis::NEVER,
             memory_bytes: u64::MAX,
             cache_bytes: 256 << 20,
             checkpoint_bytes: 256 << 20,
@@ -70,8 +74,9 @@ pub enum OpenError {
 
 /// Key of the number of shards, among what is local to the node.
 const SHARDS: &str = "node.shards";
-/// Key of the secret for handles.
-const SECRET: &str = "node.handle_secret";
+/// Key of the secret for handles, among what is local to the node. A copy of the store must not have it: there, a handle of
+/// the original could name another message.
+pub const HANDLE_SECRET: &str = "node.handle_secret";
 
 /// Brings the shards back and starts the store. Needs a tokio runtime for what runs in the background.
 pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
@@ -123,7 +128,8 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
     }
     let last = shards.iter().map(Shard::now).max().unwrap_or_default();
     let end = store.synced();
-    let catalog = catalog(&shards);
+    let served = shards.iter().map(Shard::served).max().unwrap_or_default();
+    let catalog = Catalog::of(&shards, served);
     let cells = shards
         .into_iter()
         .zip(ids)
@@ -136,6 +142,11 @@ pub fn open(store: Store, options: Options) -> Result<Node, OpenError> {
         catalog: RwLock::new(catalog),
         cache: Cache::new(options.cache_bytes),
         clock: Clock::starting_at(last),
+        serving: Serving::starting_at(served),
+        touched: Mutex::default(),
+        made: 0.into(),
+        reaped_idle: 0.into(),
+        reaped_bare: 0.into(),
         options,
         handle_key: HandleKey::new(secret),
         draining: watch::Sender::new(false),
@@ -173,14 +184,14 @@ fn shard_count(store: &Store, wanted: u16) -> Result<u16, CheckpointError> {
 
 fn handle_secret(store: &Store) -> Result<[u8; 32], OpenError> {
     if let Some(secret) = store
-        .get_local(SECRET)?
+        .get_local(HANDLE_SECRET)?
         .and_then(|bytes| bytes.as_ref().try_into().ok())
     {
         return Ok(secret);
     }
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(OpenError::Random)?;
-    store.put_local(SECRET, Some(&secret))?;
+    store.put_local(HANDLE_SECRET, Some(&secret))?;
     Ok(secret)
 }
 
@@ -223,25 +234,5 @@ fn retain(store: &Store, shard: &Shard) {
         let refs: Vec<_> = bodies.iter().map(|body| body_ref(body.at)).collect();
         store.retain(&refs);
         cursor = next;
-    }
-}
-
-fn catalog(shards: &[Shard]) -> Catalog {
-    let mut tenants = HashMap::new();
-    for (number, shard) in shards.iter().enumerate() {
-        for (name, id, account) in shard.tenants() {
-            tenants.insert(
-                Arc::clone(name),
-                Tenant {
-                    id,
-                    account,
-                    shard: number as u16,
-                },
-            );
-        }
-    }
-    Catalog {
-        tenants,
-        load: shards.iter().map(|shard| shard.tenants().count()).collect(),
     }
 }

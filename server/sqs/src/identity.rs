@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::request::Parts;
+use powerqueue_admission::{Admission, Counted};
 use powerqueue_node::{Node, Tenant};
 
 use crate::address::{Arn, QueueAddress, path};
@@ -21,6 +22,8 @@ pub struct RequestContext {
     pub tls: bool,
     /// Whether a proxy in front is trusted to say otherwise (`X-Forwarded-Proto`).
     pub behind_proxy: bool,
+    /// Whether a refusal counts against the client.
+    pub counted: Counted,
 }
 
 /// Who asks, and how that client names its queues.
@@ -50,7 +53,7 @@ const EMULATOR_ACCOUNTS: [&str; 2] = ["000000000000", "queue"];
 impl Caller {
     /// Finds the tenant of a request, and checks its signature where signatures are checked.
     pub fn identify(
-        node: &Node,
+        (node, admission): (&Node, &Admission),
         config: &Config,
         (parts, body): (&Parts, &Bytes),
         envelope: &Envelope,
@@ -78,7 +81,15 @@ impl Caller {
                 .ok_or(Error::new(Kind::InvalidClientTokenId, NEEDS_IDENTIFIER))?,
             Mode::Local => claimed.identifier().unwrap_or(LOCAL_TENANT),
         };
-        let tenant = node.tenant(name).map_err(refused)?;
+        let tenant = match node.find_tenant(name) {
+            Some(tenant) => tenant,
+            None => {
+                admission
+                    .new_tenant(context.client, context.counted)
+                    .map_err(|refused| Error::new(Kind::RequestThrottled, refused.to_string()))?;
+                node.tenant(name).map_err(refused)?
+            }
+        };
         Ok(Self {
             account: format!("{:012}", tenant.account),
             tenant,
@@ -299,6 +310,7 @@ mod tests {
             builder.body(()).unwrap().into_parts().0
         };
         let context = |behind_proxy| RequestContext {
+            counted: Counted::Yes,
             client: Ipv4Addr::LOCALHOST.into(),
             tls: false,
             behind_proxy,

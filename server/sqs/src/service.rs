@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+use powerqueue_admission::{Admission, Reason, Refused};
 use powerqueue_engine::{Error as EngineError, Origin, QueueId, QueueSettings, QueueView, Tx};
 use powerqueue_node::{Node, Room};
 
@@ -24,16 +25,18 @@ pub struct Sqs(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub node: Node,
+    pub admission: Admission,
     pub config: Config,
     pub attempts: Attempts,
     pub movers: Movers,
 }
 
 impl Sqs {
-    /// The front end of a node.
-    pub fn new(node: Node, config: Config) -> Self {
+    /// The front end of a node. `admission` judges who makes tenants; whoever serves the socket has it judge requests.
+    pub fn new(node: Node, admission: Admission, config: Config) -> Self {
         Self(Arc::new(Shared {
             node,
+            admission,
             config,
             attempts: Attempts::default(),
             movers: Movers::default(),
@@ -66,6 +69,20 @@ impl Sqs {
         respond(protocol, None, Err(Error::of(why)), &request_id)
     }
 
+    /// The answer to a client that asks too much, in its protocol. One that is banned gets the status that says so.
+    pub fn throttle(parts: &Parts, refused: &Refused) -> Response<Bytes> {
+        let request_id = ids::text(ids::random());
+        let protocol = protocol_of(&parts.headers);
+        let error = Error::new(Kind::RequestThrottled, refused.to_string());
+        let mut response = respond(protocol, None, Err(error), &request_id);
+        if refused.reason == Reason::Banned {
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            let seconds = HeaderValue::from(refused.retry_after());
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+
     async fn answer(
         &self,
         parts: &Parts,
@@ -76,7 +93,7 @@ impl Sqs {
         // What is not a request is said to be none before anyone asks who sends it.
         envelope.check()?;
         let caller = Caller::identify(
-            &self.0.node,
+            (&self.0.node, &self.0.admission),
             &self.0.config,
             (parts, body),
             &envelope,

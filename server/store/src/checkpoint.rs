@@ -8,7 +8,9 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
 
 use crate::{
     fs::{File, Fs},
@@ -17,6 +19,8 @@ use crate::{
 
 pub(crate) const CHECKPOINT: &str = "checkpoint.redb";
 pub(crate) const CHECKPOINT_TMP: &str = "checkpoint.tmp";
+/// A copy for a backup. It loses its name as soon as it is whole.
+pub(crate) const BACKUP_TMP: &str = "backup.tmp";
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SHARDS: TableDefinition<'_, u16, (u32, u64)> = TableDefinition::new("shards");
@@ -81,6 +85,8 @@ pub(crate) struct Checkpoints {
     /// `None` after a full disk, until the next use.
     database: RwLock<Option<Database>>,
     shards: Mutex<BTreeMap<ShardId, ShardRow>>,
+    /// Held by the one backup that copies the file; taken before any other lock.
+    exporting: Mutex<()>,
 }
 
 impl Checkpoints {
@@ -123,6 +129,7 @@ impl Checkpoints {
             cache,
             database: RwLock::new(Some(database)),
             shards: Mutex::new(shards),
+            exporting: Mutex::new(()),
         };
         Ok((checkpoints, found))
     }
@@ -337,6 +344,25 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Copies everything as of one moment, but the clean mark and the node-local values named in `without`, to a file
+    /// without a name. Nothing is committed between that moment and the end of `meanwhile`.
+    pub(crate) fn export(
+        &self,
+        without: &[&str],
+        meanwhile: impl FnOnce(),
+    ) -> Result<Arc<dyn File>, CheckpointError> {
+        let _exporting = self.exporting.lock();
+        let from = self.read(|database| {
+            let transaction = database.begin_read().map_err(failed)?;
+            meanwhile();
+            Ok(transaction)
+        })?;
+        let file = self.fs.create(BACKUP_TMP).map_err(io_failed)?;
+        let copied = copy_tables(&from, &file, self.cache, without);
+        self.fs.remove(BACKUP_TMP).map_err(io_failed)?;
+        copied.map(|()| file)
+    }
+
     /// Lets go of the file.
     pub(crate) fn close(&self) -> Result<(), CheckpointError> {
         match self.database.write().take() {
@@ -388,11 +414,52 @@ impl Checkpoints {
     }
 }
 
-fn open_database(fs: &Arc<dyn Fs>, cache: usize) -> Result<Database, CheckpointError> {
-    let io = |error: io::Error| match error.kind() {
+fn copy_tables(
+    from: &ReadTransaction,
+    file: &Arc<dyn File>,
+    cache: usize,
+    without: &[&str],
+) -> Result<(), CheckpointError> {
+    let database = redb::Builder::new()
+        .set_cache_size(cache)
+        .create_with_backend(Backend(file.clone()))
+        .map_err(failed)?;
+    let to = begin_write(&database)?;
+    copy_table(from, &to, META, |key| key != CLEAN_END)?;
+    copy_table(from, &to, SHARDS, |_| true)?;
+    copy_table(from, &to, STATE, |_| true)?;
+    copy_table(from, &to, LOCAL, |key| !without.contains(&key))?;
+    copy_table(from, &to, ACCEPTED, |_| true)?;
+    to.commit().map_err(failed)?;
+    database.close().map_err(failed)
+}
+
+fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
+    from: &ReadTransaction,
+    to: &WriteTransaction,
+    table: TableDefinition<'_, K, V>,
+    keep: impl Fn(K::SelfType<'_>) -> bool,
+) -> Result<(), CheckpointError> {
+    let source = from.open_table(table).map_err(failed)?;
+    let mut copy = to.open_table(table).map_err(failed)?;
+    for row in source.iter().map_err(failed)? {
+        let (key, value) = row.map_err(failed)?;
+        if keep(key.value()) {
+            copy.insert(key.value(), value.value()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn io_failed(error: io::Error) -> CheckpointError {
+    match error.kind() {
         io::ErrorKind::StorageFull => CheckpointError::Full,
         _ => CheckpointError::Io(error.to_string()),
-    };
+    }
+}
+
+fn open_database(fs: &Arc<dyn Fs>, cache: usize) -> Result<Database, CheckpointError> {
+    let io = io_failed;
     let builder = |file| {
         redb::Builder::new()
             .set_cache_size(cache)

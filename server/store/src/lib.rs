@@ -5,6 +5,7 @@
 //! `replay` read them back, `segments` knows which files are still needed, `checkpoint` is the separable half in redb.
 //! Everything reaches the disk through [`Fs`], so that the simulated disk lies under the shipped code.
 
+mod backup;
 mod checkpoint;
 mod committer;
 mod disk;
@@ -24,6 +25,7 @@ pub mod sim;
 mod store;
 mod ticket;
 
+pub use backup::{Backup, BackupError, BackupFile};
 pub use checkpoint::CheckpointError;
 pub use committer::{StoreFailure, Turn};
 pub use disk::DiskFs;
@@ -36,6 +38,7 @@ pub use recover::OpenError;
 pub use repair::{RepairError, RepairReport, repair};
 pub use replay::{Damage, ReplayError, ReplaySummary, Replayed};
 pub use room::{Permit, RoomError, RoomKind};
+pub use segment::FORMAT;
 pub use segments::Candidate;
 pub use store::{ClaimError, OnCommitted, OnFailure, ReadError, Status, Store};
 pub use ticket::{SubmitError, Ticket};

@@ -8,7 +8,7 @@
 use std::{any::Any, io, sync::Arc};
 
 use crate::{
-    checkpoint::{CHECKPOINT, CHECKPOINT_TMP, CheckpointError, Checkpoints, Found},
+    checkpoint::{BACKUP_TMP, CHECKPOINT, CHECKPOINT_TMP, CheckpointError, Checkpoints, Found},
     committer::{Active, RESERVE_PREFIX, SUSPECT, Writer},
     fs::{File, Fs},
     options::{Mutation, Options},
@@ -19,11 +19,17 @@ use crate::{
     segments::{Segment, Segments},
 };
 
-const FORMAT_FILE: &str = "FORMAT";
+pub(crate) const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_PREFIX: &str = "powerqueue store, format ";
 const COPY: usize = 4 << 20;
 /// Files that an earlier process had not finished.
-const UNFINISHED: [&str; 4] = [FORMAT_TMP, SEGMENT_TMP, RECOVER_TMP, CHECKPOINT_TMP];
+const UNFINISHED: [&str; 5] = [
+    FORMAT_TMP,
+    SEGMENT_TMP,
+    RECOVER_TMP,
+    CHECKPOINT_TMP,
+    BACKUP_TMP,
+];
 const FORMAT_TMP: &str = "format.tmp";
 const SEGMENT_TMP: &str = "segment.tmp";
 const RECOVER_TMP: &str = "recover.tmp";

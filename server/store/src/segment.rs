@@ -12,8 +12,8 @@ use crate::{
 
 /// The length of a segment's own header.
 pub(crate) const SEGMENT_HEADER: u64 = 64;
-/// The format that this code reads and writes.
-pub(crate) const FORMAT: u32 = 1;
+/// The format that this code reads and writes. One that reads an older format as well is a new number with a reader.
+pub const FORMAT: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"PQSEGMNT";
 const WINDOW: u64 = 4 << 20;

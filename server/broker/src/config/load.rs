@@ -191,6 +191,18 @@ mod tests {
                 "limits.entities=off",
                 "proxy.listeners=sqs,http",
             ],
+            &[
+                "tls.source=acme",
+                "tls.listeners=sqs,metrics",
+                "tls.names=a.example,b.example",
+            ],
+            &[
+                "tls.source=files",
+                "tls.certificate=/a",
+                "tls.key=/b",
+                "tls.poll=1s",
+            ],
+            &["tls.source=self-signed", "tls.names=*.a.example,192.0.2.1"],
         ] {
             let loaded = load(&with_set(set)).unwrap();
             let (_folder, path) = file(&loaded.to_toml().unwrap());
@@ -277,6 +289,8 @@ mod tests {
             ("listen=x", "listen is a table of keys"),
             ("listen.sqs", "expected KEY=VALUE"),
             ("log.level=,=", "log.level: "),
+            ("tls.source=letsencrypt", "tls.source: "),
+            ("tls.max_handshakes=few", "tls.max_handshakes: "),
         ] {
             let refusal = refusal(&with_set(&[pair]));
             assert!(refusal.contains(part), "{pair}: {refusal}");
@@ -300,6 +314,48 @@ mod tests {
             (&["mode=public", "auth.keys.a=b"], "would not be checked"),
             (&["proxy.listeners=sqs,amqp"], "\"amqp\""),
             (&["storage.shards=0"], "at least 1"),
+            (&["tls.listeners=amqp"], "tls.listeners names \"amqp\""),
+            (
+                &["tls.source=self-signed", "tls.listeners="],
+                "names no listener",
+            ),
+            (&["tls.max_handshakes=0"], "at least 1"),
+            (&["tls.poll=0s"], "longer than nothing"),
+            (
+                &["tls.source=self-signed", "tls.names=a b"],
+                "\"a b\" is neither",
+            ),
+            (&["tls.source=files", "tls.key=/k"], "needs both"),
+            (&["tls.certificate=/c"], "would not be read"),
+            (&["tls.source=acme"], "no name to order"),
+            (
+                &["tls.source=acme", "tls.names=*.a.example"],
+                "cannot be had by HTTP-01",
+            ),
+            (
+                &["tls.source=acme", "tls.names=192.0.2.1"],
+                "cannot be had by HTTP-01",
+            ),
+            (
+                &[
+                    "tls.source=acme",
+                    "tls.names=a.example",
+                    "tls.acme_directory=http://ca.example",
+                ],
+                "an https URL",
+            ),
+            (
+                &["tls.source=acme", "tls.names=a.example", "listen.http="],
+                "listen.http is off",
+            ),
+            (
+                &[
+                    "tls.source=acme",
+                    "tls.names=a.example",
+                    "tls.listeners=sqs,http",
+                ],
+                "in plain text",
+            ),
         ] {
             let refusal = refusal(&with_set(set));
             assert!(refusal.contains(part), "{set:?}: {refusal}");
@@ -312,12 +368,28 @@ mod tests {
             (&["mode=public"][..], "not in proxy.listeners"),
             (&["auth.keys.a=b", "listen.sqs=0.0.0.0:1"], "in plain text"),
             (&["listen.sqs=[::]:1"], "in local mode"),
+            (
+                &["tls.source=self-signed", "proxy.listeners=sqs"],
+                "the proxy must speak TLS",
+            ),
         ] {
             let doubts = load(&with_set(set)).unwrap().config.doubts();
             assert!(doubts.len() == 1 && doubts[0].contains(part), "{doubts:?}");
         }
         let meant = load(&with_set(&["mode=public", "proxy.listeners=sqs"])).unwrap();
         assert!(meant.config.doubts().is_empty());
+        let over_tls = [
+            "auth.keys.a=b",
+            "listen.sqs=0.0.0.0:1",
+            "tls.source=self-signed",
+        ];
+        assert!(
+            load(&with_set(&over_tls))
+                .unwrap()
+                .config
+                .doubts()
+                .is_empty()
+        );
         assert!(
             load(&Sources::default())
                 .unwrap()

@@ -7,6 +7,7 @@ mod file;
 mod keys;
 mod load;
 mod modes;
+mod tls;
 mod values;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use load::{Loaded, Sources, load};
 pub use modes::{Mode, defaults};
+pub use tls::{Tls, TlsSource};
 pub use values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 
 /// The effective configuration.
@@ -32,6 +34,8 @@ pub struct Config {
     pub listen: Listen,
     /// What stands in front of them.
     pub proxy: Proxy,
+    /// TLS of the listeners themselves.
+    pub tls: Tls,
     /// Accounts, for the private mode.
     pub auth: Auth,
     /// How entities come into being.
@@ -118,10 +122,22 @@ pub struct Limits {
     pub requests_per_second: Cap<u64>,
     /// Requests from one address at once, after a rest.
     pub requests_burst: Cap<u64>,
+    /// Requests from one address being answered at once, long polls included.
+    pub requests_in_flight: Cap<u64>,
+    /// What the addresses of one IPv6 /56 may do together, as a multiple of what one address may.
+    pub ipv6_56_shares: u32,
+    /// The same for a /48.
+    pub ipv6_48_shares: u32,
     /// Refusals within a minute before an address is banned.
     pub ban_refusals: Cap<u64>,
+    /// How many refusals of one second count at most.
+    pub ban_counted_per_second: Cap<u64>,
     /// How long: the first time, the second, and so on; the last one repeats.
     pub ban_lengths: Vec<Span>,
+    /// How long without a ban until an address starts at the first length again.
+    pub ban_forgotten_after: Span,
+    /// Addresses and networks that these limits do not concern, such as `192.0.2.0/24`.
+    pub exempt_addresses: Vec<String>,
 }
 
 /// The serving loop's bounds, for each HTTP listener.
@@ -160,6 +176,8 @@ pub struct Storage {
     pub sync: SyncPolicy,
     /// The size of one journal file.
     pub segment_bytes: ByteSize,
+    /// Free space below which growth is refused, so that deletes and other programs still have some.
+    pub min_free_bytes: ByteSize,
     /// Memory for messages and queues, beside bodies, which are on the disk; growth is refused beyond it.
     pub memory_bytes: ByteSize,
 }
@@ -212,6 +230,7 @@ impl Config {
         let behind_proxy = self.proxy.listeners.iter().any(|name| name == listener);
         Settings {
             deadlines: Deadlines {
+                handshake: self.tls.handshake.duration(),
                 first_byte: self.http.first_byte.duration(),
                 header: self.http.header.duration(),
                 body_idle: self.http.body_idle.duration(),
@@ -256,12 +275,13 @@ impl Config {
                     .to_owned(),
             );
         }
-        if self.mode != Mode::Local && open && !proxied {
+        if self.mode != Mode::Local && open && !proxied && !self.tls.covers("sqs") {
             doubts.push("sqs listens beyond this machine in plain text: keys and messages can be read on the way".to_owned());
         }
         if self.mode == Mode::Local && open {
             doubts.push("sqs listens beyond this machine in local mode: whoever reaches it can read everything".to_owned());
         }
+        doubts.extend(self.tls.doubts(self));
         doubts
     }
 
@@ -277,6 +297,9 @@ impl Config {
                 "proxy.listeners names {name:?}; the listeners are {}",
                 LISTENERS.join(", ")
             ));
+        }
+        if let Some(sentence) = self.tls.contradiction(self) {
+            return Some(sentence);
         }
         if self.mode == Mode::Private && self.auth.keys.is_empty() {
             return Some("mode is \"private\" but auth.keys has no keys".to_owned());
@@ -300,6 +323,9 @@ impl Config {
         }
         if self.limits.ban_lengths.is_empty() {
             return Some("limits.ban_lengths needs at least one length".to_owned());
+        }
+        if let Err(error) = crate::admission::exempt(&self.limits) {
+            return Some(format!("limits.exempt_addresses: {error}"));
         }
         crate::logging::filter(&self.log.level)
             .err()

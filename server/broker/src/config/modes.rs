@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 use super::{
-    Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage,
+    Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage, Tls,
 };
 
 /// Whom the broker is for.
@@ -46,6 +46,7 @@ pub fn defaults(mode: Mode) -> Config {
         proxy: Proxy {
             listeners: Vec::new(),
         },
+        tls: Tls::defaults(mode),
         auth: Auth {
             keys: BTreeMap::new(),
         },
@@ -73,6 +74,7 @@ pub fn defaults(mode: Mode) -> Config {
             sync: SyncPolicy::Always,
             // Three are preallocated, which a developer's disk should not notice.
             segment_bytes: ByteSize::mib(if mode == Mode::Local { 16 } else { 64 }),
+            min_free_bytes: ByteSize::mib(256),
             memory_bytes: ByteSize::mib(2048),
         },
         shutdown: Shutdown {
@@ -102,8 +104,14 @@ fn no_limits() -> Limits {
         new_tenants_per_hour: Cap::Off,
         requests_per_second: Cap::Off,
         requests_burst: Cap::Off,
+        requests_in_flight: Cap::Off,
+        ipv6_56_shares: 4,
+        ipv6_48_shares: 10,
         ban_refusals: Cap::Off,
+        ban_counted_per_second: Cap::Off,
         ban_lengths: [60, 600, 3600, 86_400].map(Span::secs).to_vec(),
+        ban_forgotten_after: Span::secs(86_400),
+        exempt_addresses: Vec::new(),
     }
 }
 
@@ -125,6 +133,7 @@ fn public_limits() -> Limits {
         new_tenants_per_hour: Cap::At(20),
         requests_per_second: Cap::At(100),
         requests_burst: Cap::At(200),
+        requests_in_flight: Cap::At(1000),
         ban_refusals: Cap::At(100),
         ..no_limits()
     }

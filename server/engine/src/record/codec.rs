@@ -25,6 +25,8 @@ const PROGRESS: u8 = 16;
 const REMEMBERED: u8 = 17;
 const ENTRY: u8 = 18;
 const COUNTERS: u8 = 19;
+const SEEN: u8 = 20;
+const SERVED: u8 = 21;
 
 impl<'a> Record<'a> {
     /// Appends the record.
@@ -38,6 +40,8 @@ impl<'a> Record<'a> {
                 at,
             } => w.tag(TENANT).num(id.0).num(*account).text(name).num(at.0),
             Self::TenantGone { id } => w.tag(TENANT_GONE).num(id.0),
+            Self::Seen { tenant, served } => w.tag(SEEN).num(tenant.0).num(served.0),
+            Self::Served { served } => w.tag(SERVED).num(served.0),
             Self::Queue {
                 id,
                 tenant,
@@ -174,6 +178,13 @@ impl<'a> Record<'a> {
             },
             TENANT_GONE => Self::TenantGone {
                 id: TenantId(r.num()?),
+            },
+            SEEN => Self::Seen {
+                tenant: TenantId(r.num()?),
+                served: r.millis()?,
+            },
+            SERVED => Self::Served {
+                served: r.millis()?,
             },
             QUEUE => Self::Queue {
                 id: QueueId(r.num()?),

@@ -58,6 +58,8 @@ impl Shard {
             capture.0 = match capture.0 {
                 Stage::Counters => {
                     self.counters().write(&mut out);
+                    let served = self.served;
+                    Record::Served { served }.write(&mut out);
                     Stage::Tenants(None)
                 }
                 Stage::Tenants(after) => match next(&self.tenants, after) {
@@ -114,6 +116,11 @@ impl Shard {
             account: tenant.account,
             name: &tenant.name,
             at: Millis::ZERO,
+        }
+        .write(out);
+        Record::Seen {
+            tenant: id,
+            served: tenant.seen,
         }
         .write(out);
         for (name, until) in &tenant.tombstones {

@@ -93,6 +93,9 @@ impl Shard {
             let queue = &mut self.queues[queue];
             queue.index.remove(seq);
             queue.bytes -= charge;
+            if queue.index.len() == 0 {
+                queue.used_at.set(self.now);
+            }
             queue.tenant
         };
         if let Some(tenant) = self.tenant_mut(tenant) {

@@ -5,6 +5,7 @@
 
 mod capture;
 mod entities;
+mod idle;
 pub(crate) mod life;
 mod replay;
 mod serve;
@@ -102,6 +103,8 @@ pub struct Stats {
     pub pinned_bytes: u64,
     /// Waiting receivers.
     pub receivers: u64,
+    /// Queues deleted because they were idle, in this life.
+    pub reaped: u64,
 }
 
 /// See the module's page.
@@ -143,6 +146,9 @@ pub struct Shard {
     next_tenant: u64,
     next_account: u64,
     next_receiver: u64,
+    /// How long the node has served over all its lives, as far as the journal knows.
+    pub(crate) served: Millis,
+    reaped: u64,
     draft: Draft,
     /// Which message of which queue each turn of a group began with, for the model to follow.
     #[cfg(test)]
@@ -185,6 +191,7 @@ pub(crate) struct Receiver {
 enum Alarm {
     Dedup(QueueId),
     Tombstone(TenantId, Arc<str>),
+    Idle(QueueId),
 }
 
 /// The output being made.
@@ -233,6 +240,8 @@ impl Shard {
             next_tenant: 1,
             next_account: 1,
             next_receiver: 1,
+            served: Millis::ZERO,
+            reaped: 0,
             draft: Draft::default(),
             #[cfg(test)]
             picks: Vec::new(),
@@ -363,14 +372,20 @@ impl Shard {
             bodies: self.bodies.len() as u64,
             pinned_bytes: self.bodies.pinned_bytes() as u64,
             receivers: self.receivers.len() as u64,
+            reaped: self.reaped,
         }
     }
 
-    /// Its tenants' names, ids and accounts.
-    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, TenantId, u64)> {
+    /// Its tenants' names, ids and accounts, and when each was last seen in serving time.
+    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, TenantId, u64, Millis)> {
         self.tenants
             .values()
-            .map(|tenant| (&tenant.name, tenant.id, tenant.account))
+            .map(|tenant| (&tenant.name, tenant.id, tenant.account, tenant.seen))
+    }
+
+    /// How long the node has served over all its lives, as far as this shard's journal knows.
+    pub fn served(&self) -> Millis {
+        self.served
     }
 
     /// What a tenant holds.

@@ -69,6 +69,7 @@ impl Recovery {
                 shard.queues[*slot].next_seq.0 += jump;
             }
         }
+        shard.start_idle_clocks();
         shard.draft = Default::default();
         self.shard
     }
@@ -92,6 +93,8 @@ impl Recovery {
                 at,
             } => self.tenant(id, account, name, at),
             Record::TenantGone { id } => self.shard.drop_tenant(id),
+            Record::Seen { tenant, served } => self.shard.see_tenant(tenant, served),
+            Record::Served { served } => self.shard.served = self.shard.served.max(served),
             Record::Queue { .. } => self.queue(&record)?,
             Record::QueueGone { id } => self.shard.drop_queue(id),
             Record::Tombstone {

@@ -69,6 +69,7 @@ impl Shard {
                     }
                 }
                 Some((_, Alarm::Tombstone(tenant, name))) => self.forget_tombstone(tenant, &name),
+                Some((_, Alarm::Idle(queue))) => self.look_at_idle(queue),
                 None => return,
             }
         }

@@ -49,6 +49,25 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Notes that a tenant was in use, at that serving time. May be lost in a crash.
+    pub fn see_tenant(&mut self, tenant: TenantId, served: Millis) {
+        self.shard.see_tenant(tenant, served);
+        self.shard.record_lazily(&Record::Seen { tenant, served });
+    }
+
+    /// Notes how long the node has served over all its lives. May be lost in a crash.
+    pub fn serve(&mut self, served: Millis) {
+        self.shard.served = self.shard.served.max(served);
+        self.shard.record_lazily(&Record::Served { served });
+    }
+
+    /// Whether a tenant has no queue, no document and nobody waiting.
+    pub fn is_bare(&self, tenant: TenantId) -> bool {
+        self.shard.tenants.get(&tenant).is_none_or(|tenant| {
+            tenant.queues.is_empty() && tenant.documents.is_empty() && tenant.receivers == 0
+        })
+    }
+
     /// The queue with exactly that name.
     pub fn find_queue(&self, tenant: TenantId, name: &str) -> Option<QueueId> {
         self.shard.tenants.get(&tenant)?.queues.get(name).copied()
@@ -112,12 +131,13 @@ impl Tx<'_> {
             self.shard.now(),
         ));
         self.record_queue(slot);
+        self.shard.start_idle_clock(slot);
         Ok(id)
     }
 
     /// Makes an implicit queue explicit: a create request for a queue that use had made.
     pub fn adopt_queue(&mut self, id: QueueId) -> Result<()> {
-        let slot = self.shard.queue_slot(id)?;
+        let slot = self.shard.use_queue(id)?;
         if self.shard.queues[slot].origin == Origin::ByUse {
             self.shard.queues[slot].origin = Origin::Explicit;
             self.record_queue(slot);
@@ -127,7 +147,7 @@ impl Tx<'_> {
 
     /// Replaces a queue's settings. Lifetimes of messages already there follow, unless they have their own.
     pub fn update_queue(&mut self, id: QueueId, settings: QueueSettings) -> Result<()> {
-        let slot = self.shard.queue_slot(id)?;
+        let slot = self.shard.use_queue(id)?;
         let before = Arc::clone(&self.shard.queues[slot].settings);
         if before.groups != settings.groups {
             return Err(Error::NotAllowed("a queue's grouping is for life"));
@@ -154,7 +174,7 @@ impl Tx<'_> {
 
     /// Deletes a queue with everything in it; for `tombstone` its name cannot be made again.
     pub fn delete_queue(&mut self, id: QueueId, tombstone: Millis) -> Result<()> {
-        let queue = &self.shard.queues[self.shard.queue_slot(id)?];
+        let queue = &self.shard.queues[self.shard.use_queue(id)?];
         let (tenant, name) = (queue.tenant, Arc::clone(&queue.name));
         self.shard.drop_queue(id);
         self.shard.record(&Record::QueueGone { id });
@@ -174,7 +194,7 @@ impl Tx<'_> {
     /// Empties a queue, leased and delayed messages and its deduplication memory included.
     /// [`Error::Busy`] within `cooldown` of the last time.
     pub fn purge(&mut self, id: QueueId, cooldown: Millis) -> Result<()> {
-        let slot = self.shard.queue_slot(id)?;
+        let slot = self.shard.use_queue(id)?;
         let now = self.now();
         let queue = &mut self.shard.queues[slot];
         if queue.purged_at != Millis::ZERO && now < queue.purged_at.plus(cooldown) {

@@ -87,7 +87,7 @@ impl<'a> Tx<'a> {
     /// The queue as it stands. [`Error::NotFound`] if there is none, or another tenant's.
     pub fn queue(&self, tenant: TenantId, id: QueueId) -> Result<QueueView> {
         use crate::entry::State;
-        let queue = &self.shard.queues[self.shard.queue_slot(id)?];
+        let queue = &self.shard.queues[self.shard.use_queue(id)?];
         if queue.tenant != tenant {
             return Err(Error::NotFound);
         }

@@ -13,7 +13,7 @@ impl Tx<'_> {
     /// Leases what is ready, now. An empty answer is not an error; [`Error::TooMany`] says that the queue has as many
     /// leased as it may.
     pub fn receive(&mut self, queue: QueueId, request: Receive) -> Result<Vec<Delivery>> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         self.check_lease(request.lease)?;
         self.shard.take(slot, request)
     }
@@ -140,7 +140,7 @@ impl Tx<'_> {
         seqs: &[Seq],
         lease: Option<Millis>,
     ) -> Result<Vec<Delivery>> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         self.check_lease(lease)?;
         let keys = seqs
             .iter()
@@ -167,7 +167,7 @@ impl Tx<'_> {
 
     /// A receive whose messages are looked at and stay as they are, from `from` on.
     pub fn browse(&self, queue: QueueId, from: Seq, limit: usize) -> Result<Vec<Delivery>> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         let now = self.shard.now();
         Ok(self.shard.queues[slot]
             .index
@@ -200,7 +200,7 @@ impl Tx<'_> {
     }
 
     fn register(&mut self, queue: QueueId, receiver: Receiver) -> Result<ReceiverId> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         self.check_lease(receiver.lease)?;
         let tenant = self.shard.queues[slot].tenant;
         let limit = self.shard.limits().receivers;

@@ -24,7 +24,7 @@ struct Taken {
 impl Tx<'_> {
     /// Sends one message. A deduplicated one is delivered once it is durable; any other one at once.
     pub fn send(&mut self, queue: QueueId, message: NewMessage) -> Result<Sent> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         self.check_send(slot, &message, &mut Taken::default())?;
         if let Some(first) = self.duplicate_of(slot, &message) {
             return Ok(first);
@@ -39,7 +39,7 @@ impl Tx<'_> {
     pub fn publish(&mut self, queues: &[QueueId], message: NewMessage) -> Result<Vec<Sent>> {
         let slots = queues
             .iter()
-            .map(|queue| self.shard.queue_slot(*queue))
+            .map(|queue| self.shard.use_queue(*queue))
             .collect::<Result<Vec<_>>>()?;
         let mut taken = Taken::default();
         for slot in &slots {
@@ -55,7 +55,7 @@ impl Tx<'_> {
         for command in &commands {
             match command {
                 Command::Send(queue, message) => {
-                    let slot = self.shard.queue_slot(*queue)?;
+                    let slot = self.shard.use_queue(*queue)?;
                     self.check_send(slot, message, &mut taken)?;
                 }
                 Command::Settle(claim, settle, stale) => {
@@ -75,7 +75,7 @@ impl Tx<'_> {
             .into_iter()
             .map(|command| match command {
                 Command::Send(queue, message) => {
-                    let slot = self.shard.queue_slot(queue)?;
+                    let slot = self.shard.use_queue(queue)?;
                     let first = self.duplicate_of(slot, &message);
                     Ok(first.or_else(|| self.apply_send(&[slot], message, true).pop()))
                 }

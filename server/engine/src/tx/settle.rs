@@ -128,7 +128,7 @@ impl Tx<'_> {
         max: usize,
         target: &mut MoveTarget<'_>,
     ) -> Result<usize> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         let now = self.now();
         let mut moved = 0;
         for _ in 0..max.min(SLICE) {
@@ -153,7 +153,7 @@ impl Tx<'_> {
             let Some((to, id)) = target(self, &movable) else {
                 break;
             };
-            let Ok(to) = self.shard.queue_slot(to) else {
+            let Ok(to) = self.shard.use_queue(to) else {
                 break;
             };
             let overlay = Overlay {
@@ -175,7 +175,7 @@ impl Tx<'_> {
     /// Moves the line between what a queue that retains acknowledged messages has delivered and what it has not.
     /// [`Error::Busy`] while too many earlier ones are still under way.
     pub fn seek(&mut self, queue: QueueId, to: SeekTo) -> Result<()> {
-        let slot = self.shard.queue_slot(queue)?;
+        let slot = self.shard.use_queue(queue)?;
         let retain = self.shard.queues[slot].settings.retain_acked;
         let retain = retain.ok_or(Error::NotAllowed(
             "the queue retains no acknowledged messages",

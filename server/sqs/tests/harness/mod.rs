@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use powerqueue_admission::{Admission, Counted};
 use powerqueue_engine::Limits;
 use powerqueue_node::{Node, Options, open};
 use powerqueue_sqs::{Config, RequestContext, Sqs};
@@ -60,7 +61,7 @@ impl Service {
         let node = node(path, limits);
         let key = "abcdefghijklmnopqrstuvwx".to_owned();
         Self {
-            sqs: Sqs::new(node.clone(), config),
+            sqs: Sqs::new(node.clone(), Admission::off(), config),
             node,
             key,
         }
@@ -135,6 +136,7 @@ impl Service {
     pub async fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (parts, body) = request.into_parts();
         let context = RequestContext {
+            counted: Counted::Yes,
             client: Ipv4Addr::LOCALHOST.into(),
             tls: false,
             behind_proxy: false,
