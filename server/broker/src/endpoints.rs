@@ -69,7 +69,8 @@ impl Endpoints {
         line
     }
 
-    fn url(&self, listener: &str) -> Option<String> {
+    /// The first URL of a listener.
+    pub fn url(&self, listener: &str) -> Option<String> {
         let (_, addresses) = self.listeners.iter().find(|(name, _)| name == listener)?;
         urls(addresses).into_iter().next()
     }

@@ -24,6 +24,9 @@ mod selftest;
 mod serve;
 mod service_manager;
 mod signals;
+mod statistics;
+mod traffic_metrics;
+mod website;
 
 use std::process::ExitCode;
 

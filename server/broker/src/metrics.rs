@@ -11,12 +11,14 @@ use axum::routing::get;
 use powerqueue_admission::Admission;
 use powerqueue_net::{Refusal, Stats};
 use powerqueue_node::Node;
+use powerqueue_sqs::Sqs;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::admission_metrics::AdmissionMetrics;
 use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
+use crate::traffic_metrics::TrafficMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {
@@ -117,6 +119,14 @@ impl Metrics {
     pub fn watch_admission(&self, admission: Admission) -> prometheus::Result<()> {
         self.registry
             .register(Box::new(AdmissionMetrics::new(admission)?))
+    }
+
+    /// Adds what passes through the front end.
+    ///
+    /// # Errors
+    /// If it was added before.
+    pub fn watch_traffic(&self, sqs: Sqs) -> prometheus::Result<()> {
+        self.registry.register(Box::new(TrafficMetrics::new(sqs)?))
     }
 
     /// The text for one scrape.

@@ -8,6 +8,7 @@ use powerqueue_net::{Drain, DrainSignal, Listener, Settings, Stats};
 use tokio::task::JoinSet;
 
 use powerqueue_admission::{Admission, Clock};
+use powerqueue_sqs::Sqs;
 
 use crate::config::{Config, Loaded};
 use crate::data_dir::DataDir;
@@ -16,6 +17,8 @@ use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
 use crate::signals::Signals;
+use crate::statistics::{self, Sources, Statistics};
+use crate::website::{self, Site};
 use crate::{
     admission, control, front_ends, health, identifier, listeners, logging, service_manager,
 };
@@ -60,7 +63,8 @@ async fn live(
     let mut signals = Signals::listen()?;
     let readiness = Arc::new(Readiness::new(&endpoints.listeners));
     let admission = Admission::new(admission::settings(&config.limits)?, &Clock::system());
-    let (mut observers, waiting) = Listening::start(config, listeners, &readiness)?;
+    let site = Arc::new(Site::new(config, &endpoints, &admission)?);
+    let (mut observers, waiting) = Listening::start(config, listeners, &readiness, &site)?;
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
     let node = tokio::select! {
@@ -76,7 +80,17 @@ async fn live(
     observers.metrics.watch_node(node.node().clone())?;
     observers.metrics.watch_admission(admission.clone())?;
     readiness.watch(node.node().clone());
-    let mut front_ends = FrontEnds::start(config, &node, &admission, waiting);
+    let sqs = front_ends::sqs(config, node.node(), &admission);
+    let statistics = Arc::new(Statistics::start(Sources {
+        node: node.node().clone(),
+        admission: admission.clone(),
+        sqs: sqs.clone(),
+        listeners: observers.stats.clone(),
+    }));
+    site.open(sqs.clone(), Arc::clone(&statistics));
+    let sampler = tokio::spawn(statistics::keep(Arc::clone(&statistics)));
+    observers.metrics.watch_traffic(sqs.clone())?;
+    let mut front_ends = FrontEnds::start(&sqs, &admission, waiting);
     readiness.enter(Phase::Ready);
     service_manager::ready();
     endpoints.announce();
@@ -93,9 +107,10 @@ async fn live(
         () = control::serve(&endpoints.data, node.node().clone()) => None,
     };
     keeper.abort();
+    sampler.abort();
     tokio::select! {
         drained = service_manager::patiently(
-            drain(config, &readiness, node, &admission, front_ends, observers)
+            drain(config, &readiness, node, (&admission, &statistics), front_ends, observers)
         ) => drained?,
         signal = signals.next() => {
             tracing::warn!(signal, "stopping at once");
@@ -116,7 +131,7 @@ async fn drain(
     config: &Config,
     readiness: &Readiness,
     node: RunningNode,
-    admission: &Admission,
+    (admission, statistics): (&Admission, &Statistics),
     front_ends: FrontEnds,
     observers: Listening,
 ) -> anyhow::Result<()> {
@@ -128,6 +143,8 @@ async fn drain(
     front_ends.stop.start(grace);
     front_ends.tasks.join_all().await;
     admission::save(admission, node.node());
+    statistics.step();
+    statistics.save();
     let closed = node.close().await;
     observers.stop.start(std::time::Duration::from_secs(1));
     observers.tasks.join_all().await;
@@ -156,6 +173,7 @@ impl Listening {
         config: &Config,
         listeners: Vec<Listener>,
         readiness: &Arc<Readiness>,
+        site: &Arc<Site>,
     ) -> anyhow::Result<(Self, Vec<(Listener, Settings)>)> {
         let connections = listeners::connections(config.http.max_connections);
         let all: Vec<(Listener, Settings)> = listeners
@@ -175,15 +193,25 @@ impl Listening {
         let mut tasks = Tasks::new();
         let mut waiting = Vec::new();
         for (listener, settings) in all {
-            let site = match listener.name() {
-                "http" => health::site(Arc::clone(readiness)),
+            let router = match listener.name() {
+                "http" => {
+                    let health = health::handler(health::site(Arc::clone(readiness)));
+                    let handler = website::handler(Arc::clone(site), health);
+                    tasks.spawn(powerqueue_net::serve(
+                        listener,
+                        settings,
+                        drain.clone(),
+                        handler,
+                    ));
+                    continue;
+                }
                 "metrics" => metrics::site(Arc::clone(&metrics)),
                 _ => {
                     waiting.push((listener, settings));
                     continue;
                 }
             };
-            let handler = health::handler(site);
+            let handler = health::handler(router);
             tasks.spawn(powerqueue_net::serve(
                 listener,
                 settings,
@@ -204,15 +232,9 @@ impl Listening {
 
 impl FrontEnds {
     /// Starts serving each protocol on its listener.
-    fn start(
-        config: &Config,
-        node: &RunningNode,
-        admission: &Admission,
-        listeners: Vec<(Listener, Settings)>,
-    ) -> Self {
+    fn start(sqs: &Sqs, admission: &Admission, listeners: Vec<(Listener, Settings)>) -> Self {
         let (stop, drain) = Drain::new();
         let mut tasks = Tasks::new();
-        let sqs = front_ends::sqs(config, node.node(), admission);
         for (listener, settings) in listeners {
             // One line a protocol.
             match listener.name() {

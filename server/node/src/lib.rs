@@ -16,6 +16,7 @@ mod node;
 mod open;
 mod reaper;
 mod receive;
+mod traffic;
 
 use powerqueue_engine::{Error as EngineError, TenantId};
 
@@ -24,6 +25,7 @@ pub use crate::{
     open::{HANDLE_SECRET, Options, open},
     reaper::Connected,
     receive::Subscription,
+    traffic::{Outcome, Traffic},
 };
 
 /// A tenant, found or made by [`Node::tenant`].

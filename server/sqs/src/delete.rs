@@ -50,12 +50,18 @@ impl Session<'_> {
             .iter()
             .map(|h| receipt::open(key, tenant, queue.id, h))
             .collect();
+        let mut gone = 0;
+        let count = &mut gone;
         let deleted = self.run(Room::Settlement, |tx| {
             let outcomes = claims.into_iter().zip(handles).map(|(claim, handle)| {
                 // A standard queue deletes by any handle it ever gave out; FIFO only while the lease lasts.
                 let stale = if fifo { Stale::Refuse } else { Stale::Accept };
                 match tx.settle(claim?.0, Settle::Complete, stale) {
-                    Ok(()) | Err(EngineError::NotFound) => Ok(Reply::new()),
+                    Ok(()) => {
+                        *count += 1;
+                        Ok(Reply::new())
+                    }
+                    Err(EngineError::NotFound) => Ok(Reply::new()),
                     Err(EngineError::LeaseLost | EngineError::NotLeased) if fifo => {
                         Err(receipt::expired(handle))
                     }
@@ -65,6 +71,8 @@ impl Session<'_> {
             });
             Ok(outcomes.collect())
         });
-        deleted.await
+        let outcomes = deleted.await?;
+        self.shared.traffic.deleted(gone);
+        Ok(outcomes)
     }
 }

@@ -93,7 +93,9 @@ impl Session<'_> {
                     &message,
                 )))
             });
-        Ok(Reply::new().named("Messages", "Message", Value::List(messages.collect())))
+        let messages: Vec<_> = messages.collect();
+        self.shared.traffic.delivered(messages.len());
+        Ok(Reply::new().named("Messages", "Message", Value::List(messages)))
     }
 
     async fn receive_now(

@@ -32,7 +32,9 @@ impl Session<'_> {
             let queue = target.resolve(tx, self.caller)?;
             Ok(tx.send(queue, message)?)
         });
-        Ok(rules.reply(&checked, &sent.await?))
+        let sent = sent.await?;
+        self.shared.traffic.sent(1);
+        Ok(rules.reply(&checked, &sent))
     }
 
     pub(crate) async fn send_batch(
@@ -81,7 +83,10 @@ impl Session<'_> {
             });
             Ok(sent.collect::<Vec<_>>())
         });
-        Ok(batch::reply("SendMessageBatchResultEntry", outcomes.await?))
+        let outcomes = outcomes.await?;
+        let sent = outcomes.iter().filter(|(_, outcome)| outcome.is_ok());
+        self.shared.traffic.sent(sent.count());
+        Ok(batch::reply("SendMessageBatchResultEntry", outcomes))
     }
 
     /// What can be checked of a message without its queue's state.

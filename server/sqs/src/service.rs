@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 use powerqueue_admission::{Admission, Reason, Refused};
 use powerqueue_engine::{Error as EngineError, Origin, QueueId, QueueSettings, QueueView, Tx};
-use powerqueue_node::{Node, Room};
+use powerqueue_node::{Node, Outcome, Room, Traffic};
 
 use crate::address::is_queue_name;
 use crate::attempts::Attempts;
@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::errors::{Error, Kind};
 use crate::identity::{Caller, RequestContext};
 use crate::move_task::Movers;
-use crate::wire::{Envelope, QueueUrl, Reply, Request, protocol_of, respond};
+use crate::wire::{Action, Envelope, QueueUrl, Reply, Request, protocol_of, respond};
 use crate::{ids, md5};
 
 /// The SQS front end. Cheap to clone.
@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     pub config: Config,
     pub attempts: Attempts,
     pub movers: Movers,
+    pub traffic: Traffic,
 }
 
 impl Sqs {
@@ -40,6 +41,7 @@ impl Sqs {
             config,
             attempts: Attempts::default(),
             movers: Movers::default(),
+            traffic: Traffic::new("sqs", Action::names()),
         }))
     }
 
@@ -59,7 +61,20 @@ impl Sqs {
         {
             tracing::warn!(action, code = error.row().code, "an SQS request failed");
         }
+        let ended = match &outcome {
+            Ok(_) => Outcome::Done,
+            Err(error) if error.row().status >= 500 => Outcome::Failed,
+            Err(_) => Outcome::Refused,
+        };
+        self.0
+            .traffic
+            .request(action.and_then(Action::index), ended);
         respond(protocol, action, outcome, &request_id)
+    }
+
+    /// What passed through this front end.
+    pub fn traffic(&self) -> &Traffic {
+        &self.0.traffic
     }
 
     /// The answer to a request whose body was not read, in its protocol.

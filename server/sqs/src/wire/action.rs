@@ -24,6 +24,16 @@ impl Action {
         ACTIONS.iter().find(|action| action.name == name)
     }
 
+    /// The names of all actions.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ACTIONS.iter().map(|action| action.name)
+    }
+
+    /// The place of a name among all of them.
+    pub fn index(name: &'static str) -> Option<usize> {
+        Self::names().position(|known| known == name)
+    }
+
     /// Reads the parameters.
     pub fn read(&self, mut params: Params) -> Result<Request, Error> {
         (self.read)(&mut params)
