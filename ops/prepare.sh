@@ -55,7 +55,7 @@ binary=$target/release/powerqueue
 # Builds the release binary unless it is newer than every source.
 build_release() {
   if [ -x "$binary" ] &&
-    [ -z "$(find "$top/Cargo.toml" "$top/Cargo.lock" "$top/server" -newer "$binary" -type f -print -quit)" ]; then
+    [ -z "$(find "$top/Cargo.toml" "$top/Cargo.lock" "$top/server" "$top/web" -newer "$binary" -type f -print -quit)" ]; then
     return 0
   fi
   need_rust

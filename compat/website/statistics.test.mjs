@@ -156,6 +156,17 @@ test("the charts show hour, day and week, draw a gap where nothing is known, and
   await context.close();
 });
 
+test("a broker that has just begun has no curve, and the page says why", async () => {
+  const { page, context, complaints } = await visit("/", { prepare: (page) => page.route("**/api/history?**", (route) => {
+    const name = new URL(route.request().url()).searchParams.get("window");
+    return route.fulfill(json(history(name, 5, 0)));
+  }) });
+  await page.locator("[data-history]").scrollIntoViewIfNeeded();
+  await page.getByText("Nothing has been recorded in this window yet.").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("the real history can be drawn for each window", async () => {
   const { page, context, complaints } = await visit("/");
   await scrollThrough(page);

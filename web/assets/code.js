@@ -104,7 +104,8 @@ function markPlaceholders(element) {
 
 function fill() {
   const marks = document.querySelectorAll("mark.tenant");
-  if (marks.length === 0) return;
+  // A private broker has keys of its own, which no page can make.
+  if (marks.length === 0 || document.documentElement.dataset.mode === "private") return;
   for (const mark of marks) mark.textContent = identifier();
 }
 onChange(fill);

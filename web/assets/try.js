@@ -88,8 +88,8 @@ function markActs(code) {
     if (!act) continue;
     line.classList.add("act", act);
     for (const sign of text) depth += "({[".includes(sign) ? 1 : ")}]".includes(sign) ? -1 : 0;
-    // A statement ends where its brackets close; a block that it opens ({ or :) is not part of it.
-    if (depth <= 0 || /[{:]\s*$/.test(text)) { act = null; depth = 0; }
+    // A statement ends where its brackets close; the block that a loop opens is not part of it.
+    if (depth <= (/\{\s*$/.test(text) ? 1 : 0)) { act = null; depth = 0; }
   }
 }
 

@@ -19,14 +19,18 @@ func main() {
 		Credentials:  credentials.NewStaticCredentialsProvider("YOUR-TENANT-IDENTIFIER", "any", ""),
 	})
 
-	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("parcels")})).QueueUrl
+	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
+		QueueName: aws.String("parcels"),
+	})).QueueUrl
 	var entries []types.SendMessageBatchRequestEntry
 	for number := range 3 {
 		entries = append(entries, types.SendMessageBatchRequestEntry{
 			Id: aws.String(fmt.Sprint(number)), MessageBody: aws.String(fmt.Sprint("parcel ", number)),
 		})
 	}
-	sent := must(client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: queue, Entries: entries}))
+	sent := must(client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{
+		QueueUrl: queue, Entries: entries,
+	}))
 	// A batch may be taken in part: whoever sends looks at both lists.
 	fmt.Printf("sent %d, refused %d\n", len(sent.Successful), len(sent.Failed))
 
@@ -43,7 +47,9 @@ func main() {
 		for _, message := range answer.Messages {
 			done = append(done, types.DeleteMessageBatchRequestEntry{Id: message.MessageId, ReceiptHandle: message.ReceiptHandle})
 		}
-		deleted += len(must(client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: queue, Entries: done})).Successful)
+		deleted += len(must(client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{
+			QueueUrl: queue, Entries: done,
+		})).Successful)
 	}
 	fmt.Printf("received %d, deleted %d\n", received, deleted)
 }

@@ -20,7 +20,9 @@ func main() {
 		Credentials:  credentials.NewStaticCredentialsProvider("YOUR-TENANT-IDENTIFIER", "any", ""),
 	})
 
-	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("images")})).QueueUrl
+	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
+		QueueName: aws.String("images"),
+	})).QueueUrl
 	must(client.SendMessage(ctx, &sqs.SendMessageInput{
 		QueueUrl:    queue,
 		MessageBody: aws.String(base64.StdEncoding.EncodeToString([]byte{0x00, 0xff, 0x10, 0x80})),
@@ -38,7 +40,9 @@ func main() {
 			body = must(base64.StdEncoding.DecodeString(*message.Body))
 		}
 		fmt.Printf("received %d bytes: % x\n", len(body), body)
-		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: message.ReceiptHandle}))
+		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{
+			QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
+		}))
 	}
 }
 

@@ -19,7 +19,9 @@ func main() {
 		Credentials:  credentials.NewStaticCredentialsProvider("YOUR-TENANT-IDENTIFIER", "any", ""),
 	})
 
-	dead := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("work-dead")})).QueueUrl
+	dead := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
+		QueueName: aws.String("work-dead"),
+	})).QueueUrl
 	arn := must(client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: dead, AttributeNames: []types.QueueAttributeName{"QueueArn"},
 	})).Attributes["QueueArn"]
@@ -27,7 +29,9 @@ func main() {
 	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
 		QueueName: aws.String("work"), Attributes: map[string]string{"RedrivePolicy": policy},
 	})).QueueUrl
-	must(client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("broken")}))
+	must(client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: queue, MessageBody: aws.String("broken"),
+	}))
 
 	// Received but never deleted. Making it visible again at once is what a failed piece of work does.
 	for attempt := 1; ; attempt++ {
@@ -42,10 +46,14 @@ func main() {
 		}))
 	}
 
-	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: dead, WaitTimeSeconds: 5}))
+	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: dead, WaitTimeSeconds: 5,
+	}))
 	for _, message := range answer.Messages {
 		fmt.Println("in work-dead:", *message.Body)
-		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: dead, ReceiptHandle: message.ReceiptHandle}))
+		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{
+			QueueUrl: dead, ReceiptHandle: message.ReceiptHandle,
+		}))
 	}
 }
 

@@ -29,13 +29,17 @@ func main() {
 	}
 
 	for {
-		answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10}))
+		answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: queue, MaxNumberOfMessages: 10,
+		}))
 		if len(answer.Messages) == 0 {
 			break
 		}
 		for _, message := range answer.Messages {
 			fmt.Println(*message.Body)
-			must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: message.ReceiptHandle}))
+			must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{
+				QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
+			}))
 		}
 	}
 }

@@ -18,13 +18,21 @@ func main() {
 		Credentials:  credentials.NewStaticCredentialsProvider("YOUR-TENANT-IDENTIFIER", "any", ""),
 	})
 
-	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("orders")})).QueueUrl
-	must(client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("hello")}))
+	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
+		QueueName: aws.String("orders"),
+	})).QueueUrl
+	must(client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: queue, MessageBody: aws.String("hello"),
+	}))
 
-	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 5}))
+	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: queue, WaitTimeSeconds: 5,
+	}))
 	for _, message := range answer.Messages {
 		fmt.Println("received:", *message.Body)
-		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: message.ReceiptHandle}))
+		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{
+			QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
+		}))
 	}
 }
 

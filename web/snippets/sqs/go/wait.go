@@ -18,15 +18,23 @@ func main() {
 		Credentials:  credentials.NewStaticCredentialsProvider("YOUR-TENANT-IDENTIFIER", "any", ""),
 	})
 
-	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: aws.String("news")})).QueueUrl
-	must(client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: queue, MessageBody: aws.String("worth the wait"), DelaySeconds: 2}))
+	queue := must(client.CreateQueue(ctx, &sqs.CreateQueueInput{
+		QueueName: aws.String("news"),
+	})).QueueUrl
+	must(client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: queue, MessageBody: aws.String("worth the wait"), DelaySeconds: 2,
+	}))
 
 	fmt.Println("waiting")
 	// Answers as soon as there is a message, and with none after 20 seconds.
-	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: queue, WaitTimeSeconds: 20}))
+	answer := must(client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl: queue, WaitTimeSeconds: 20,
+	}))
 	for _, message := range answer.Messages {
 		fmt.Println("received:", *message.Body)
-		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: queue, ReceiptHandle: message.ReceiptHandle}))
+		must(client.DeleteMessage(ctx, &sqs.DeleteMessageInput{
+			QueueUrl: queue, ReceiptHandle: message.ReceiptHandle,
+		}))
 	}
 }
 
