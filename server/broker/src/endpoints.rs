@@ -77,7 +77,8 @@ impl Endpoints {
         line
     }
 
-    fn url(&self, listener: &str) -> Option<String> {
+    /// The first URL of a listener.
+    pub fn url(&self, listener: &str) -> Option<String> {
         let (name, addresses) = self.listeners.iter().find(|(name, _)| name == listener)?;
         self.urls(name, addresses).into_iter().next()
     }

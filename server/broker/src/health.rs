@@ -1,4 +1,4 @@
-//! The HTTP listener: health, version, and a page for whoever opens it in a browser.
+//! Health and version, for whoever monitors the broker.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use axum::response::{Html, IntoResponse};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -16,12 +16,9 @@ use serde_json::{Value, json};
 
 use crate::readiness::{Phase, Readiness};
 
-const INDEX: &str = include_str!("index.html");
-
 /// The listener's routes.
 pub fn site(readiness: Arc<Readiness>) -> Router {
     Router::new()
-        .route("/", get(|| async { Html(INDEX) }))
         .route(
             "/healthz/live",
             get(|| async { json_answer(StatusCode::OK, &json!({ "status": "live" })) }),
@@ -72,11 +69,11 @@ fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
 }
 
 /// Headers for browsers, on every answer of ours that a browser may show.
-fn secure(response: &mut Response<Body>) {
+pub fn secure(response: &mut Response<Body>) {
     for (name, value) in [
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; frame-ancestors 'none'",
+            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
         ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

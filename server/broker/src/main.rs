@@ -24,8 +24,10 @@ mod selftest;
 mod serve;
 mod service_manager;
 mod signals;
+mod statistics;
 mod tls;
 mod traffic_metrics;
+mod website;
 
 use std::process::ExitCode;
 

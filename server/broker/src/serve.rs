@@ -18,7 +18,9 @@ use crate::metrics::{self, Metrics};
 use crate::node::{RunningNode, open_node};
 use crate::readiness::{Phase, Readiness};
 use crate::signals::{Signals, hangups};
+use crate::statistics::{self, Sources, Statistics};
 use crate::tls::{Tls, TlsMetrics};
+use crate::website::{self, Site};
 use crate::{
     admission, control, front_ends, health, identifier, listeners, logging, service_manager,
 };
@@ -72,7 +74,9 @@ async fn live(
     let standing = tls.as_ref().map(Tls::standing);
     let readiness = Arc::new(Readiness::new(&endpoints.listeners).over(standing));
     let admission = Admission::new(admission::settings(&config.limits)?, &Clock::system());
-    let (mut observers, waiting) = Listening::start(config, tls.as_ref(), listeners, &readiness)?;
+    let site = Arc::new(Site::new(config, &endpoints, &admission)?);
+    let (mut observers, waiting) =
+        Listening::start(config, tls.as_ref(), listeners, &readiness, &site)?;
 
     // Until the store is open there is nothing to drain: a signal just ends the process.
     let node = tokio::select! {
@@ -93,6 +97,14 @@ async fn live(
         observers.keep(tls, config);
     }
     let sqs = front_ends::sqs(config, node.node(), &admission);
+    let statistics = Arc::new(Statistics::start(Sources {
+        node: node.node().clone(),
+        admission: admission.clone(),
+        sqs: Arc::clone(sqs.traffic()),
+        listeners: observers.stats.clone(),
+    }));
+    site.open(sqs.clone(), Arc::clone(&statistics));
+    let sampler = tokio::spawn(statistics::keep(Arc::clone(&statistics)));
     observers
         .metrics
         .watch_traffic(vec![Arc::clone(sqs.traffic())])?;
@@ -113,9 +125,10 @@ async fn live(
         () = control::serve(&endpoints.data, node.node().clone()) => None,
     };
     keeper.abort();
+    sampler.abort();
     tokio::select! {
         drained = service_manager::patiently(
-            drain(config, &readiness, node, &admission, front_ends, observers)
+            drain(config, &readiness, node, (&admission, &statistics), front_ends, observers)
         ) => drained?,
         signal = signals.next() => {
             tracing::warn!(signal, "stopping at once");
@@ -136,7 +149,7 @@ async fn drain(
     config: &Config,
     readiness: &Readiness,
     node: RunningNode,
-    admission: &Admission,
+    (admission, statistics): (&Admission, &Statistics),
     front_ends: FrontEnds,
     observers: Listening,
 ) -> anyhow::Result<()> {
@@ -148,6 +161,8 @@ async fn drain(
     front_ends.stop.start(grace);
     front_ends.tasks.join_all().await;
     admission::save(admission, node.node());
+    statistics.step();
+    statistics.save();
     let closed = node.close().await;
     observers.stop.start(std::time::Duration::from_secs(1));
     observers.tasks.join_all().await;
@@ -180,6 +195,7 @@ impl Listening {
         tls: Option<&Tls>,
         listeners: Vec<Listener>,
         readiness: &Arc<Readiness>,
+        site: &Arc<Site>,
     ) -> anyhow::Result<(Self, Vec<(Listener, Settings)>)> {
         let connections = listeners::connections(config.http.max_connections);
         let all: Vec<(Listener, Settings)> = listeners
@@ -207,10 +223,18 @@ impl Listening {
         tasks.spawn(hangups(Arc::clone(&hangup), drain.clone()));
         let mut waiting = Vec::new();
         for (listener, settings) in all {
-            let site = match listener.name() {
+            let router = match listener.name() {
                 "http" => {
                     let challenges = tls.and_then(Tls::challenges).unwrap_or_default();
-                    health::site(Arc::clone(readiness)).merge(challenges)
+                    let routes = health::site(Arc::clone(readiness)).merge(challenges);
+                    let handler = website::handler(Arc::clone(site), health::handler(routes));
+                    tasks.spawn(powerqueue_net::serve(
+                        listener,
+                        settings,
+                        drain.clone(),
+                        handler,
+                    ));
+                    continue;
                 }
                 "metrics" => metrics::site(Arc::clone(&metrics)),
                 _ => {
@@ -218,7 +242,7 @@ impl Listening {
                     continue;
                 }
             };
-            let handler = health::handler(site);
+            let handler = health::handler(router);
             tasks.spawn(powerqueue_net::serve(
                 listener,
                 settings,

@@ -44,6 +44,8 @@ pub struct Config {
     pub limits: Limits,
     /// The serving loop's bounds, for each HTTP listener.
     pub http: Http,
+    /// The website.
+    pub website: Website,
     /// The store.
     pub storage: Storage,
     /// How the broker stops.
@@ -164,6 +166,18 @@ pub struct Http {
     pub write: Span,
     /// Between two requests.
     pub idle: Span,
+}
+
+/// What the website says about itself. An empty value means what this machine's listeners say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Website {
+    /// Its URL, such as `https://powerqueue.link`.
+    pub origin: String,
+    /// The URL of SQS.
+    pub sqs: String,
+    /// Where abuse is reported: a mail address or a URL.
+    pub contact: String,
 }
 
 /// The store.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::values::{Addresses, ByteSize, Cap, Span, SyncPolicy};
 use super::{
     Auth, Config, Entities, Http, Limits, Listen, Log, LogFormat, Proxy, Shutdown, Storage, Tls,
+    Website,
 };
 
 /// Whom the broker is for.
@@ -68,6 +69,11 @@ pub fn defaults(mode: Mode) -> Config {
             body: Span::secs(60),
             write: Span::secs(30),
             idle: Span::secs(120),
+        },
+        website: Website {
+            origin: String::new(),
+            sqs: String::new(),
+            contact: String::new(),
         },
         storage: Storage {
             shards: 4,
