@@ -3,11 +3,14 @@
 As systemd does it (sd_listen_fds(3), sd_notify(3)): descriptors from 3 on, LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES, NOTIFY_SOCKET.
 """
 
+import contextlib
 import fcntl
 import os
+import queue
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 FIRST = 3
@@ -23,6 +26,9 @@ class Service:
         self.ports = {name: held.getsockname()[1] for name, held in self.sockets.items()}
         self.notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notices.bind(str(home / "notify"))
+        # Read at once, as systemd does: a full socket would hold up whoever writes to it.
+        self.heard = queue.SimpleQueue()
+        threading.Thread(target=self.listen, daemon=True).start()
         self.environment = os.environ | {"NOTIFY_SOCKET": str(home / "notify"), "WATCHDOG_USEC": "3000000"}
         # Without a port of its own: what it serves on, it was given.
         self.command = [str(binary), "--data", str(home / "data"), *flags]
@@ -51,12 +57,16 @@ class Service:
         while wanted not in seen:
             if self.process.poll() is not None:
                 raise AssertionError(f"the broker ended with {self.process.returncode}:\n{self.log.read_text()}")
-            self.notices.settimeout(max(0.01, min(0.5, deadline - time.monotonic())))
             try:
-                seen += self.notices.recv(4096).decode().split("\n")
-            except TimeoutError:
+                seen += self.heard.get(timeout=0.5)
+            except queue.Empty:
                 assert time.monotonic() < deadline, f"no {wanted} within {PATIENCE} s, only {seen}"
         return seen
+
+    def listen(self):
+        with contextlib.suppress(OSError):
+            while notice := self.notices.recv(4096):
+                self.heard.put(notice.decode().split("\n"))
 
     def restart(self):
         self.process.send_signal(signal.SIGTERM)

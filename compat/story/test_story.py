@@ -12,6 +12,7 @@ import threading
 
 import boto3
 import pytest
+import urllib3.util.connection
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from playwright.sync_api import expect, sync_playwright
@@ -31,8 +32,11 @@ FLAGS = ["--mode", "public"] + [part for key, value in LIMITS.items() for part i
 BROWSER = {
     "executable_path": "/usr/bin/chromium",
     "args": ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"],
+             "--disable-component-update", "--disable-sync",
+             # The browser and the SDKs must come from one address; localhost has two.
+             "--host-resolver-rules=MAP localhost 127.0.0.1"],
 }
+urllib3.util.connection.HAS_IPV6 = False
 SOON = 20_000
 
 

@@ -57,6 +57,7 @@ test("a new identifier comes only after a warning that shows the old one", async
   assert.equal(await shown(page), first);
   await page.locator("[data-new-identifier]").click();
   await dialog.getByRole("button", { name: "Make a new one" }).click();
+  await page.waitForFunction((old) => document.querySelector("[data-identifier]").textContent !== old, first);
   const second = await shown(page);
   assert.match(second, IDENTIFIER);
   assert.notEqual(second, first);

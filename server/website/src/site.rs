@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use include_dir::{Dir, include_dir};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
+    escape_formatter,
+};
 use serde::Serialize;
 
 use crate::date::rfc3339;
@@ -149,6 +152,7 @@ fn environment(facts: &Facts) -> Result<Environment<'static>, Error> {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_keep_trailing_newline(true);
+    env.set_formatter(escaped);
     for (name, bytes) in files("pages") {
         if let Ok(text) = std::str::from_utf8(bytes).map(str::to_owned)
             && name != "away.html"
@@ -168,6 +172,27 @@ fn environment(facts: &Facts) -> Result<Environment<'static>, Error> {
         Ok(text.replace(ENDPOINT, &endpoint))
     });
     Ok(env)
+}
+
+/// Escapes what HTML needs escaped. minijinja's own way does the same to slashes, which makes addresses hard to read.
+fn escaped(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let html = matches!(state.auto_escape(), AutoEscape::Html);
+    let Some(text) = value.as_str().filter(|_| html && !value.is_safe()) else {
+        return escape_formatter(out, state, value);
+    };
+    for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
+        let (plain, entity) = match part.as_bytes().last() {
+            Some(b'&') => (&part[..part.len() - 1], "&amp;"),
+            Some(b'<') => (&part[..part.len() - 1], "&lt;"),
+            Some(b'>') => (&part[..part.len() - 1], "&gt;"),
+            Some(b'"') => (&part[..part.len() - 1], "&quot;"),
+            Some(b'\'') => (&part[..part.len() - 1], "&#39;"),
+            _ => (part, ""),
+        };
+        out.write_str(plain)?;
+        out.write_str(entity)?;
+    }
+    Ok(())
 }
 
 fn render(env: &Environment<'_>, name: &str, path: &str, facts: &Facts) -> Result<String, Error> {
