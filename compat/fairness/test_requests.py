@@ -46,8 +46,8 @@ def test_boto3_backs_off_and_every_call_succeeds(start, address, mode):
     assert held["ApproximateNumberOfMessages"] == "70"
 
 
-def test_client_sqs_v3_backs_off_and_names_the_error(start, address):
-    broker = start(*SMALL)
+def test_client_sqs_v3_backs_off_and_raises_its_own_classes(start, address):
+    broker = start(*SMALL, "limits.messages_per_queue=80")
     script = Path(__file__).parent / "js" / "throttled.mjs"
     done = subprocess.run(["node", str(script), broker.sqs, address, identifier()], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr

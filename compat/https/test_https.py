@@ -5,12 +5,14 @@ import json
 import secrets
 import socket
 import ssl
+import subprocess
 import threading
 from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from botocore.exceptions import SSLError
+from conftest import BINARY
 
 SELF_SIGNED = "tls.source=self-signed"
 
@@ -174,3 +176,13 @@ def test_the_readiness_report_says_where_certificates_come_from(start):
     tls = start(SELF_SIGNED).tls()
     assert tls["source"] == "self-signed" and tls["listeners"] == ["sqs"]
     assert json.dumps(tls).count("/") == 0, "a path is nobody's business"
+
+
+@pytest.mark.parametrize("keys", [(), ("auth.keys.AKIAEXAMPLE=the-secret",)])
+def test_the_self_test_speaks_tls_where_the_listener_does(start, keys):
+    settings = (SELF_SIGNED, *keys)
+    broker = start(*settings)
+    where = [f"listen.sqs={urlsplit(broker.sqs).netloc}", "listen.http=", "listen.metrics="]
+    command = [BINARY] + [part for pair in (*settings, *where) for part in ("--set", pair)] + ["selftest"]
+    tested = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert tested.returncode == 0 and tested.stdout.startswith("sqs: ok"), tested.stdout + tested.stderr

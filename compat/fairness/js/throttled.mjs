@@ -2,7 +2,9 @@
 // unless with its retries every call succeeds.
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
-import { CreateQueueCommand, GetQueueAttributesCommand, SQSClient, SendMessageCommand } from "@aws-sdk/client-sqs";
+import {
+  CreateQueueCommand, GetQueueAttributesCommand, OverLimit, RequestThrottled, SQSClient, SendMessageCommand,
+} from "@aws-sdk/client-sqs";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
 
 const [endpoint, localAddress, accessKeyId] = process.argv.slice(2);
@@ -21,7 +23,7 @@ let refused;
 for (let i = 0; i < 300 && !refused; i++) {
   await impatient.send(new GetQueueAttributesCommand({ QueueUrl })).catch((error) => (refused = error));
 }
-assert.equal(refused?.name, "RequestThrottled");
+assert.ok(refused instanceof RequestThrottled, String(refused));
 assert.equal(refused.$metadata.httpStatusCode, 403);
 assert.equal(refused.$fault, "client");
 
@@ -40,3 +42,10 @@ const { Attributes } = await patient.send(
   new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ["ApproximateNumberOfMessages"] }),
 );
 assert.equal(Attributes.ApproximateNumberOfMessages, "80");
+
+// The queue takes no more; that is no matter of going slower, so the SDK does not try again.
+await assert.rejects(patient.send(new SendMessageCommand({ QueueUrl, MessageBody: "m" })), (error) => {
+  assert.ok(error instanceof OverLimit, String(error));
+  assert.equal(error.$metadata.httpStatusCode, 403);
+  return true;
+});

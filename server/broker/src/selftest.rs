@@ -20,6 +20,7 @@ use crate::config::{Config, Mode};
 use crate::endpoints::reachable;
 use crate::failure::Failure;
 use crate::identifier;
+use crate::tls::unverified;
 
 /// For each step of a client.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,7 +60,11 @@ pub fn run(config: &Config, identifier: Option<String>) -> anyhow::Result<ExitCo
         };
         tested = true;
         let begun = Instant::now();
-        match test(address, &who) {
+        let at = Place {
+            address,
+            tls: config.tls.covers(protocol),
+        };
+        match test(at, &who) {
             Ok(()) => println!("{protocol}: ok ({} ms)", begun.elapsed().as_millis()),
             Err(error) => {
                 failed = true;
@@ -79,7 +84,14 @@ pub fn run(config: &Config, identifier: Option<String>) -> anyhow::Result<ExitCo
     })
 }
 
-type Test = fn(SocketAddr, &Who) -> anyhow::Result<()>;
+type Test = fn(Place, &Who) -> anyhow::Result<()>;
+
+/// Where a front end listens, and whether it speaks TLS there.
+#[derive(Clone, Copy)]
+struct Place {
+    address: SocketAddr,
+    tls: bool,
+}
 
 /// As whom it tests.
 enum Who {
@@ -90,8 +102,8 @@ enum Who {
 }
 
 /// Creates a queue, sends, receives, deletes, and deletes the queue.
-fn sqs(address: SocketAddr, who: &Who) -> anyhow::Result<()> {
-    let client = Sqs { address, who };
+fn sqs(at: Place, who: &Who) -> anyhow::Result<()> {
+    let client = Sqs { at, who };
     let name = format!("selftest-{}", std::process::id());
     let made = client.call("CreateQueue", &json!({ "QueueName": name }))?;
     let queue = text(&made, "QueueUrl")?;
@@ -101,7 +113,7 @@ fn sqs(address: SocketAddr, who: &Who) -> anyhow::Result<()> {
 }
 
 struct Sqs<'a> {
-    address: SocketAddr,
+    at: Place,
     who: &'a Who,
 }
 
@@ -135,7 +147,7 @@ impl Sqs<'_> {
     fn call(&self, action: &str, input: &Value) -> anyhow::Result<Value> {
         let (status, body) = self
             .post(action, &input.to_string())
-            .with_context(|| format!("{action}: no answer from {}", self.address))?;
+            .with_context(|| format!("{action}: no answer from {}", self.at.address))?;
         ensure!(
             status == "200",
             "{action}: status {status}: {}",
@@ -149,9 +161,21 @@ impl Sqs<'_> {
 
     fn post(&self, action: &str, body: &str) -> anyhow::Result<(String, String)> {
         let head = self.head(action, body)?;
-        let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
+        let stream = TcpStream::connect_timeout(&self.at.address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
+        if self.at.tls {
+            Self::exchange(unverified::connect(stream)?, &head, body)
+        } else {
+            Self::exchange(stream, &head, body)
+        }
+    }
+
+    fn exchange(
+        mut stream: impl Read + Write,
+        head: &Parts,
+        body: &str,
+    ) -> anyhow::Result<(String, String)> {
         write!(stream, "POST / HTTP/1.0\r\n")?;
         for (name, value) in &head.headers {
             write!(stream, "{name}: {}\r\n", value.to_str()?)?;
@@ -167,10 +191,11 @@ impl Sqs<'_> {
     }
 
     fn head(&self, action: &str, body: &str) -> anyhow::Result<Parts> {
+        let address = self.at.address;
         let request = Request::post("/")
-            .header("Host", self.address.to_string())
+            .header("Host", address.to_string())
             // Where the listener is behind the proxy, we stand in for it; elsewhere the header is removed unread.
-            .header("X-PQ-Client-IP", self.address.ip().to_string())
+            .header("X-PQ-Client-IP", address.ip().to_string())
             .header("Content-Type", "application/x-amz-json-1.0")
             .header("X-Amz-Target", format!("AmazonSQS.{action}"))
             .header("Content-Length", body.len());

@@ -37,7 +37,7 @@ impl Outcome {
     /// As a metric's label.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Done => "done",
+            Self::Done => "ok",
             Self::Refused => "refused",
             Self::Failed => "failed",
         }

@@ -1,7 +1,7 @@
 //! TLS to this machine's own broker, for its operator's commands.
 //!
-//! They ask for its health only, send no secret, and must work with any certificate, the temporary one included; so the
-//! certificate is not judged. Nothing else may use this.
+//! They ask for its health or test it, send nothing that is worth stealing (a signature is no secret), and must work with any
+//! certificate, the temporary one included; so the certificate is not judged. Nothing else may use this.
 
 use std::io;
 use std::net::TcpStream;

@@ -12,10 +12,10 @@ echo "sent $sent, refused $refused"
 received=0 deleted=0
 while [ "$received" -lt 3 ]; do
   # "Id=…,ReceiptHandle=…" for each message, as delete-message-batch takes them
-  mapfile -t done < <(sqs receive-message --queue-url "$queue" --max-number-of-messages 10 --wait-time-seconds 5 \
+  mapfile -t receipts < <(sqs receive-message --queue-url "$queue" --max-number-of-messages 10 --wait-time-seconds 5 \
     --query "(Messages || \`[]\`)[].[join('', ['Id=', MessageId, ',ReceiptHandle=', ReceiptHandle])]")
-  [ "${#done[@]}" -gt 0 ] || break
-  received=$((received + ${#done[@]}))
-  deleted=$((deleted + $(sqs delete-message-batch --queue-url "$queue" --entries "${done[@]}" --query 'length(Successful)')))
+  [ "${#receipts[@]}" -gt 0 ] || break
+  received=$((received + ${#receipts[@]}))
+  deleted=$((deleted + $(sqs delete-message-batch --queue-url "$queue" --entries "${receipts[@]}" --query 'length(Successful)')))
 done
 echo "received $received, deleted $deleted"
