@@ -19,19 +19,28 @@ const BANS: &str = "node.bans";
 /// # Errors
 /// If an exempt network is none.
 pub fn settings(limits: &Limits) -> Result<Settings, BadNetwork> {
-    let per_second = limits.requests_per_second.limit();
+    let per_second = |rate: Cap<u64>, burst: Cap<u64>| {
+        rate.limit().map(|per| {
+            let burst = burst.limit().unwrap_or(per);
+            Rate::new(number(per), Duration::from_secs(1), number(burst))
+        })
+    };
+    let count = |cap: Cap<u64>| cap.limit().map(number);
     let hourly = limits.new_tenants_per_hour.limit();
     Ok(Settings {
-        requests: per_second.map(|per| {
-            let burst = limits.requests_burst.limit().unwrap_or(per);
-            Rate::new(number(per), Duration::from_secs(1), number(burst))
-        }),
-        requests_at_once: limits.requests_in_flight.limit().map(number),
+        requests: per_second(limits.requests_per_second, limits.requests_burst),
+        requests_at_once: count(limits.requests_in_flight),
+        streams: count(limits.streams),
+        new_connections: per_second(
+            limits.new_connections_per_second,
+            limits.new_connections_burst,
+        ),
+        connections: count(limits.connections),
         new_tenants: hourly
             .map(|per| Rate::new(number(per), Duration::from_secs(3600), number(per))),
         bans: limits.ban_refusals.limit().map(|refusals| Ladder {
             refusals: number(refusals),
-            counted_per_second: counted(limits.ban_counted_per_second),
+            counted_per_second: count(limits.ban_counted_per_second),
             lengths: limits
                 .ban_lengths
                 .iter()
@@ -55,10 +64,6 @@ pub fn exempt(limits: &Limits) -> Result<Vec<Network>, BadNetwork> {
         .iter()
         .map(|text| text.parse())
         .collect()
-}
-
-fn counted(cap: Cap<u64>) -> Option<u32> {
-    cap.limit().map(number)
 }
 
 fn number(figure: u64) -> u32 {

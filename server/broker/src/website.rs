@@ -262,10 +262,6 @@ fn limits(config: &Config) -> BTreeMap<&'static str, Limit> {
     let limits = &config.limits;
     let lengths: Vec<String> = limits.ban_lengths.iter().map(|span| words(*span)).collect();
     let size = |size: crate::config::ByteSize| spaced(&size.to_string());
-    let off = Limit {
-        on: false,
-        text: String::new(),
-    };
     let bans = Limit {
         on: limits.ban_refusals.limit().is_some(),
         text: lengths.join(", "),
@@ -295,10 +291,15 @@ fn limits(config: &Config) -> BTreeMap<&'static str, Limit> {
             limit(limits.requests_per_second, grouped),
         ),
         ("requests_burst", limit(limits.requests_burst, grouped)),
-        // Nothing that lasts has a limit on its connections yet.
-        ("connections", off.clone()),
-        ("new_connections_per_second", off.clone()),
-        ("new_connections_burst", off),
+        ("connections", limit(limits.connections, grouped)),
+        (
+            "new_connections_per_second",
+            limit(limits.new_connections_per_second, grouped),
+        ),
+        (
+            "new_connections_burst",
+            limit(limits.new_connections_burst, grouped),
+        ),
         ("ban_refusals", limit(limits.ban_refusals, grouped)),
         ("ban_lengths", bans),
     ])

@@ -236,6 +236,83 @@ fn what_is_tried_from_the_page_is_in_the_figures_the_metrics_and_the_next_start(
 }
 
 #[test]
+fn the_figures_are_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = ["limits.requests_per_second=1", "limits.requests_burst=40"];
+    let broker = Broker::start(folder.path(), &limits);
+    for name in ["a", "b", "c"] {
+        broker.try_sqs("CreateQueue", &json!({ "QueueName": name }), &[]);
+    }
+    let url = "http://x/000000000000/a";
+    for (action, body) in [
+        (
+            "SendMessage",
+            json!({ "QueueUrl": url, "MessageBody": "x" }),
+        ),
+        ("SendMessage", json!({ "QueueUrl": url, "MessageBody": "" })),
+        (
+            "SendMessageBatch",
+            json!({ "QueueUrl": url, "Entries": [
+            { "Id": "1", "MessageBody": "x" }, { "Id": "2", "MessageBody": "y" } ] }),
+        ),
+        ("ReceiveMessage", json!({ "QueueUrl": url })),
+        ("NoSuchAction", json!({})),
+    ] {
+        broker.try_sqs(action, &body, &[]);
+    }
+    let mut refused = 0;
+    while refused < 5 {
+        refused += u64::from(broker.try_sqs("ListQueues", &json!({}), &[]).status == 403);
+    }
+    let metrics = ask(&broker.metrics, "GET /metrics", &[], "");
+    let first = |name: &str| sum(metrics.text(), name);
+    assert_eq!(first("powerqueue_messages_sent_total"), 3);
+    assert_eq!(first("powerqueue_admission_refused_total"), 5);
+    assert!(first("powerqueue_requests_total") > 9);
+    broker.stop();
+
+    // The second life shows the first one's totals at once, and its own state.
+    let broker = Broker::start(folder.path(), &limits);
+    let figures = broker.get("/api/stats").json();
+    for (figure, name) in [
+        ("in", "powerqueue_messages_sent_total"),
+        ("out", "powerqueue_messages_delivered_total"),
+        ("requests", "powerqueue_requests_total"),
+        ("refusals", "powerqueue_admission_refused_total"),
+        ("bans", "powerqueue_bans_total"),
+        ("tenants_created", "powerqueue_tenants_created_total"),
+    ] {
+        assert_eq!(figures["totals"][figure], json!(first(name)), "{figure}");
+    }
+    let metrics = ask(&broker.metrics, "GET /metrics", &[], "");
+    for (figure, name) in [
+        ("tenants", "powerqueue_tenants"),
+        ("queues", "powerqueue_queues"),
+        ("messages", "powerqueue_messages"),
+        ("receivers", "powerqueue_receivers"),
+        ("message_bytes", "powerqueue_storage_live_bytes"),
+        ("bans", "powerqueue_bans_active"),
+    ] {
+        assert_eq!(
+            figures["now"][figure],
+            json!(sum(metrics.text(), name)),
+            "{figure}"
+        );
+    }
+    assert_eq!(figures["now"]["queues"], json!(3));
+}
+
+/// All series of a metric together.
+fn sum(metrics: &str, name: &str) -> u64 {
+    let values = metrics.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let (labels, value) = rest.rsplit_once(' ')?;
+        (labels.is_empty() || labels.starts_with('{')).then(|| value.parse::<u64>().unwrap())
+    });
+    values.sum()
+}
+
+#[test]
 fn only_pages_of_our_own_may_try() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start(folder.path(), &["website.origin=https://site.example"]);

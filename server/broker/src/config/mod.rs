@@ -126,6 +126,14 @@ pub struct Limits {
     pub requests_burst: Cap<u64>,
     /// Requests from one address being answered at once, long polls included.
     pub requests_in_flight: Cap<u64>,
+    /// Streams open at once from one address.
+    pub streams: Cap<u64>,
+    /// Connections open at once from one address, over all listeners that clients reach without a proxy.
+    pub connections: Cap<u64>,
+    /// New connections from one address on such listeners, lasting.
+    pub new_connections_per_second: Cap<u64>,
+    /// New connections from one address at once, after a rest.
+    pub new_connections_burst: Cap<u64>,
     /// What the addresses of one IPv6 /56 may do together, as a multiple of what one address may.
     pub ipv6_56_shares: u32,
     /// The same for a /48.

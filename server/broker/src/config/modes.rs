@@ -111,6 +111,10 @@ fn no_limits() -> Limits {
         requests_per_second: Cap::Off,
         requests_burst: Cap::Off,
         requests_in_flight: Cap::Off,
+        streams: Cap::Off,
+        connections: Cap::Off,
+        new_connections_per_second: Cap::Off,
+        new_connections_burst: Cap::Off,
         ipv6_56_shares: 4,
         ipv6_48_shares: 10,
         ban_refusals: Cap::Off,
@@ -140,6 +144,10 @@ fn public_limits() -> Limits {
         requests_per_second: Cap::At(100),
         requests_burst: Cap::At(200),
         requests_in_flight: Cap::At(1000),
+        streams: Cap::At(1000),
+        connections: Cap::At(50),
+        new_connections_per_second: Cap::At(5),
+        new_connections_burst: Cap::At(20),
         ban_refusals: Cap::At(100),
         ..no_limits()
     }
