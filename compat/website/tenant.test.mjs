@@ -124,7 +124,7 @@ test("every copy button copies its text whole, with the identifier", async () =>
     for (const figure of document.querySelectorAll("[data-code]")) {
       const buttons = figure.querySelectorAll("[data-copy]");
       buttons[0].click();
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      while (buttons[0].textContent !== "Copied") await new Promise((resolve) => setTimeout(resolve, 1));
       const text = await navigator.clipboard.readText();
       if (buttons.length !== 1 || text !== figure.querySelector("code").textContent) wrong.push(figure.textContent);
     }
@@ -132,11 +132,33 @@ test("every copy button copies its text whole, with the identifier", async () =>
   });
   assert.deepEqual(copied, []);
   await page.goto(`${site}/`);
-  await page.locator("[data-copy-identifier]").click();
-  assert.equal(await clipboard(page), await shown(page));
-  assert.equal(await page.locator("[data-copy-identifier]").textContent(), "Copied");
-  await page.locator(".endpoint [data-copy]").first().click();
+  const press = async (button) => {
+    await button.click();
+    await button.filter({ hasText: "Copied" }).waitFor();
+  };
+  // Once it is shown the buttons beside it work.
+  const mine = await shown(page);
+  await press(page.locator("[data-copy-identifier]"));
+  assert.equal(await clipboard(page), mine);
+  await press(page.locator(".endpoint [data-copy]").first());
   assert.equal(await clipboard(page), await page.locator("[data-copyable]").first().textContent());
+  await context.close();
+});
+
+test("a copy button pressed twice says Copied for a moment and then its own words again", async () => {
+  const { page, context } = await visit("/", { ...clipboards, prepare: (page) => page.clock.install() });
+  const button = page.locator("[data-copy-identifier]");
+  const words = await button.textContent();
+  await shown(page);
+  for (let press = 0; press < 2; press++) {
+    if (press) await button.evaluate((element) => { element.textContent = "not yet"; });
+    await button.click();
+    await button.filter({ hasText: "Copied" }).waitFor();
+    await page.clock.runFor(1_000);
+  }
+  assert.equal(await button.textContent(), "Copied");
+  await page.clock.runFor(1_000);
+  assert.equal(await button.textContent(), words);
   await context.close();
 });
 

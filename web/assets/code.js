@@ -20,17 +20,29 @@ export function dress(root) {
   choose(chosen());
 }
 
+// What a button says again once it has said how copying went.
+const resting = new WeakMap();
+
 /** Copies a text and says so on the button; without permission it selects nothing and says that instead. */
 export async function copy(button, text) {
-  const label = button.textContent;
+  const rest = resting.get(button) ?? { label: button.textContent, name: button.ariaLabel };
+  resting.set(button, rest);
+  let copied;
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    copied = true;
   } catch {
-    button.textContent = copyByHand(text) ? "Copied" : "Not allowed";
+    copied = copyByHand(text);
   }
+  button.textContent = copied ? "Copied" : "Not allowed";
+  button.ariaLabel = null;
   say(`${button.textContent}.`);
-  setTimeout(() => { button.textContent = label; }, 1600);
+  clearTimeout(rest.timer);
+  rest.timer = setTimeout(() => {
+    button.textContent = rest.label;
+    button.ariaLabel = rest.name;
+    resting.delete(button);
+  }, 1600);
 }
 
 /** Speaks to screen readers. */
@@ -65,7 +77,7 @@ function addCopy(place, text, what) {
   button.textContent = "Copy";
   button.ariaLabel = `Copy ${what}`;
   button.dataset.copy = "";
-  button.addEventListener("click", () => { button.ariaLabel = null; copy(button, text()).finally(() => setTimeout(() => { button.ariaLabel = `Copy ${what}`; }, 1700)); });
+  button.addEventListener("click", () => copy(button, text()));
   place.append(button);
 }
 
