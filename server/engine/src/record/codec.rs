@@ -171,24 +171,22 @@ impl<'a> Record<'a> {
         let mut r = Reader(bytes);
         Ok(match r.byte()? {
             TENANT => Self::Tenant {
-                id: TenantId(r.num()?),
-                account: r.num()?,
+                id: r.tenant()?,
+                account: r.id()?,
                 name: r.text()?,
                 at: r.millis()?,
             },
-            TENANT_GONE => Self::TenantGone {
-                id: TenantId(r.num()?),
-            },
+            TENANT_GONE => Self::TenantGone { id: r.tenant()? },
             SEEN => Self::Seen {
-                tenant: TenantId(r.num()?),
+                tenant: r.tenant()?,
                 served: r.millis()?,
             },
             SERVED => Self::Served {
                 served: r.millis()?,
             },
             QUEUE => Self::Queue {
-                id: QueueId(r.num()?),
-                tenant: TenantId(r.num()?),
+                id: r.queue()?,
+                tenant: r.tenant()?,
                 name: r.text()?,
                 created_at: r.millis()?,
                 modified_at: r.millis()?,
@@ -199,22 +197,19 @@ impl<'a> Record<'a> {
                 },
                 settings: r.block()?,
             },
-            QUEUE_GONE => Self::QueueGone {
-                id: QueueId(r.num()?),
-            },
+            QUEUE_GONE => Self::QueueGone { id: r.queue()? },
             TOMBSTONE => Self::Tombstone {
-                tenant: TenantId(r.num()?),
+                tenant: r.tenant()?,
                 name: r.text()?,
                 until: r.millis()?,
             },
             PURGED => Self::Purged {
-                queue: QueueId(r.num()?),
-                below: Seq(r.num()?),
+                queue: r.queue()?,
+                below: r.seq()?,
                 at: r.millis()?,
             },
             SENT => {
-                let (body, index, charge, at) =
-                    (BodyId(r.num()?), r.num32()?, r.num32()?, r.millis()?);
+                let (body, index, charge, at) = (r.body()?, r.num32()?, r.num32()?, r.millis()?);
                 let count = r.num()?;
                 let copies = (0..count)
                     .map(|_| Copied::read(&mut r))
@@ -228,65 +223,65 @@ impl<'a> Record<'a> {
                 }
             }
             GONE => Self::Gone {
-                queue: QueueId(r.num()?),
-                seq: Seq(r.num()?),
+                queue: r.queue()?,
+                seq: r.seq()?,
             },
             LEASE => Self::Lease {
-                queue: QueueId(r.num()?),
-                seq: Seq(r.num()?),
+                queue: r.queue()?,
+                seq: r.seq()?,
                 standing: Standing::from_number(r.num()?)?,
                 due: r.millis()?,
                 deliveries: r.num32()?,
                 first_delivered_at: r.millis()?,
             },
             ACKED => Self::Acked {
-                queue: QueueId(r.num()?),
-                seq: Seq(r.num()?),
+                queue: r.queue()?,
+                seq: r.seq()?,
                 until: r.millis()?,
             },
             DEFERRED => Self::Deferred {
-                queue: QueueId(r.num()?),
-                seq: Seq(r.num()?),
+                queue: r.queue()?,
+                seq: r.seq()?,
             },
             MOVED => Self::Moved {
-                queue: QueueId(r.num()?),
-                seq: Seq(r.num()?),
+                queue: r.queue()?,
+                seq: r.seq()?,
                 to: Image::read(&mut r)?,
             },
             SOUGHT => Self::Sought {
-                queue: QueueId(r.num()?),
+                queue: r.queue()?,
                 boundary: Seq(r.num()?),
                 end: Seq(r.num()?),
                 acked_until: r.millis()?,
             },
             DOCUMENT => Self::Document {
-                tenant: TenantId(r.num()?),
+                tenant: r.tenant()?,
                 key: r.text()?,
                 value: r.option(Reader::block)?,
             },
             RELOCATED => Self::Relocated {
-                body: BodyId(r.num()?),
+                body: r.body()?,
                 index: r.num32()?,
             },
             PROGRESS => Self::Progress {
-                queue: QueueId(r.num()?),
-                next_seq: Seq(r.num()?),
+                queue: r.queue()?,
+                next_seq: r.seq()?,
                 purged_at: r.millis()?,
             },
             REMEMBERED => Self::Remembered {
-                queue: QueueId(r.num()?),
+                queue: r.queue()?,
                 hash: r.wide()?,
                 id: r.wide()?,
-                seq: Seq(r.num()?),
+                seq: r.seq()?,
                 expires_at: r.millis()?,
                 charge: r.num32()?,
             },
             ENTRY => Self::Entry(Image::read(&mut r)?),
             COUNTERS => Self::Counters {
-                queue: r.num()?,
-                tenant: r.num()?,
-                account: r.num()?,
-                body: r.num()?,
+                queue: r.id()?,
+                tenant: r.id()?,
+                account: r.id()?,
+                body: r.id()?,
                 now: r.millis()?,
             },
             _ => return Err(BadRecord("an unknown kind")),
@@ -313,13 +308,8 @@ impl<'a> Copied<'a> {
     }
 
     fn read(r: &mut Reader<'_, 'a>) -> Result<Self, BadRecord> {
-        let (queue, seq, due, expires_at, packed) = (
-            QueueId(r.num()?),
-            Seq(r.num()?),
-            r.millis()?,
-            r.millis()?,
-            r.num()?,
-        );
+        let (queue, seq, due, expires_at, packed) =
+            (r.queue()?, r.seq()?, r.millis()?, r.millis()?, r.num()?);
         Ok(Self {
             queue,
             seq,
@@ -365,7 +355,7 @@ impl<'a> Image<'a> {
     }
 
     fn read(r: &mut Reader<'_, 'a>) -> Result<Self, BadRecord> {
-        let (queue, seq, body) = (QueueId(r.num()?), Seq(r.num()?), BodyId(r.num()?));
+        let (queue, seq, body) = (r.queue()?, r.seq()?, r.body()?);
         let at = r.option(|r| {
             Ok(BodyAt {
                 position: r.num()?,
@@ -484,6 +474,30 @@ impl<'a> Reader<'_, 'a> {
         Err(BadRecord("a number has no end"))
     }
 
+    /// A number that is given out by counting, below any that arithmetic could carry past the largest.
+    fn id(&mut self) -> Result<u64, BadRecord> {
+        let number = self.num()?;
+        (number < 1 << 62)
+            .then_some(number)
+            .ok_or(BadRecord("an id is too large"))
+    }
+
+    fn tenant(&mut self) -> Result<TenantId, BadRecord> {
+        self.id().map(TenantId)
+    }
+
+    fn queue(&mut self) -> Result<QueueId, BadRecord> {
+        self.id().map(QueueId)
+    }
+
+    fn seq(&mut self) -> Result<Seq, BadRecord> {
+        self.id().map(Seq)
+    }
+
+    fn body(&mut self) -> Result<BodyId, BadRecord> {
+        self.id().map(BodyId)
+    }
+
     fn num32(&mut self) -> Result<u32, BadRecord> {
         u32::try_from(self.num()?).map_err(|_| BadRecord("a number is too large"))
     }
@@ -600,6 +614,15 @@ mod tests {
             assert_eq!(&Record::read(&mut rest).unwrap(), record);
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn an_id_that_counting_never_reaches_is_refused() {
+        for (id, good) in [((1 << 62) - 1, true), (1 << 62, false), (u64::MAX, false)] {
+            let mut bytes = Vec::new();
+            Record::QueueGone { id: QueueId(id) }.write(&mut bytes);
+            assert_eq!(Record::read(&mut bytes.as_slice()).is_ok(), good, "{id}");
+        }
     }
 
     proptest! {

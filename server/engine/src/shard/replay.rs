@@ -27,6 +27,8 @@ pub struct Recovery {
     bodies: BTreeMap<BodyId, u32>,
     /// Where bodies went, known before the entries that refer to them.
     relocated: BTreeMap<BodyId, BodyAt>,
+    /// Queues whose name has passed to another; the record of their end is still to come, or that of their tenant's.
+    nameless: BTreeMap<TenantId, Vec<QueueId>>,
 }
 
 impl Recovery {
@@ -36,6 +38,7 @@ impl Recovery {
             shard: Shard::new(number, epoch, limits, now),
             bodies: BTreeMap::new(),
             relocated: BTreeMap::new(),
+            nameless: BTreeMap::new(),
         }
     }
 
@@ -92,7 +95,12 @@ impl Recovery {
                 name,
                 at,
             } => self.tenant(id, account, name, at),
-            Record::TenantGone { id } => self.shard.drop_tenant(id),
+            Record::TenantGone { id } => {
+                for queue in self.nameless.remove(&id).unwrap_or_default() {
+                    self.shard.drop_queue(queue);
+                }
+                self.shard.drop_tenant(id);
+            }
             Record::Seen { tenant, served } => self.shard.see_tenant(tenant, served),
             Record::Served { served } => self.shard.served = self.shard.served.max(served),
             Record::Queue { .. } => self.queue(&record)?,
@@ -248,10 +256,14 @@ impl Recovery {
         let shard = &mut self.shard;
         shard.now = shard.now.max(modified_at);
         shard.next_queue = shard.next_queue.max((id.0 >> SHARD_BITS) + 1);
-        if !shard.tenants.contains_key(&tenant) {
+        let Some(holder) = shard.tenants.get(&tenant) else {
             return Ok(());
-        }
+        };
+        let named_before = holder.queues.get(name).copied();
         match shard.queue_slot(id) {
+            Ok(slot) if shard.queues[slot].tenant != tenant => {
+                return Err(BadRecord("a queue changes its tenant"));
+            }
             Ok(slot) => {
                 // The checkpoint may have these settings already and yet lack messages that were sent under the ones
                 // before, so that their lifetimes follow in any case.
@@ -277,6 +289,9 @@ impl Recovery {
             }
         }
         self.shard.name_queue(id);
+        if let Some(before) = named_before.filter(|before| *before != id) {
+            self.nameless.entry(tenant).or_default().push(before);
+        }
         Ok(())
     }
 

@@ -30,7 +30,7 @@ impl Shard {
                 let limit = u64::from(settings.max_leased);
                 if taken.is_empty() {
                     return Err(Error::TooMany {
-                        what: "leased messages",
+                        what: "messages in flight",
                         limit,
                     });
                 }

@@ -113,7 +113,7 @@ fn past_the_cap_of_leases_a_receive_says_so_and_a_receiver_waits() {
     assert_eq!(
         over.err(),
         Some(Error::TooMany {
-            what: "leased messages",
+            what: "messages in flight",
             limit: 2
         })
     );
