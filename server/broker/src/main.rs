@@ -31,6 +31,11 @@ mod website;
 
 use std::process::ExitCode;
 
+/// Messages are made on one thread and freed on another, which the C library's allocator does under a lock that threads
+/// wait for.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match cli::run() {
         Ok(code) => code,

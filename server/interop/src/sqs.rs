@@ -18,20 +18,25 @@ pub const BODY_ENCODING: &str = "x-pq-body-encoding";
 /// Its value for bytes.
 pub const BASE64: &str = "base64";
 
-/// Whether SQS can carry that character in a body or a text attribute.
-pub fn is_allowed(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}')
+/// Whether SQS can carry that text in a body or an attribute: tab, line feed, carriage return, U+0020 to U+D7FF, U+E000 to
+/// U+FFFD, and what is above U+FFFF.
+pub fn is_allowed(text: &str) -> bool {
+    // Without a branch for each byte, so that many are compared at once.
+    let controls = text.bytes().fold(false, |found, byte| {
+        found | (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')
+    });
+    !controls && (text.is_ascii() || !text.contains(['\u{FFFE}', '\u{FFFF}']))
 }
 
 /// The body that an SQS reader gets, and the mark on it.
 pub fn read_body(message: &Message) -> (Cow<'_, str>, Option<Attribute>) {
     match &message.body {
-        Body::Text(text) if text.chars().all(is_allowed) => (Cow::Borrowed(text), None),
+        Body::Text(text) if is_allowed(text) => (Cow::Borrowed(text), None),
         Body::Text(text) => marked(text.as_bytes()),
         // What SQS itself sent as bytes is read back as it was sent, even where the bytes happen to be text.
         Body::Binary(bytes) if message.origin == Protocol::Sqs => marked(bytes),
         Body::Binary(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) if text.chars().all(is_allowed) => (Cow::Borrowed(text), None),
+            Ok(text) if is_allowed(text) => (Cow::Borrowed(text), None),
             _ => marked(bytes),
         },
     }
@@ -64,6 +69,28 @@ mod tests {
         let message = Message::new(origin, 0, body);
         let (body, mark) = read_body(&message);
         (body.into_owned(), mark.is_some())
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn texts_are_carried_whose_every_character_is_in_the_ranges_of_the_documentation(
+            text in r"[\t\n\r -~\u{7F}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]{0,40}",
+            other: char,
+        ) {
+            proptest::prop_assert!(is_allowed(&text));
+            let known = matches!(other, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
+            proptest::prop_assert_eq!(is_allowed(&format!("{text}{other}{text}")), known);
+        }
+    }
+
+    #[test]
+    fn characters_outside_the_ranges_are_not_carried() {
+        for control in ('\0'..' ').chain(['\u{FFFE}', '\u{FFFF}']) {
+            assert_eq!(
+                is_allowed(&format!("ä{control}b")),
+                "\t\n\r".contains(control)
+            );
+        }
     }
 
     #[test]

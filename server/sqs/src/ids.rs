@@ -1,12 +1,31 @@
 //! Random ids in the form of version 4 UUIDs.
 
+use std::cell::RefCell;
+
+const ID: usize = 16;
+
+/// Random bytes for so many ids at a time: asking the kernel for each is a system call a message.
+const AHEAD: usize = 32 * ID;
+
+thread_local! {
+    static RANDOM: RefCell<([u8; AHEAD], usize)> = const { RefCell::new(([0; AHEAD], AHEAD)) };
+}
+
 /// A new one.
 pub fn random() -> u128 {
-    let mut bytes = [0; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        // Only a kernel without its random device fails here; an id of zeros is not unique, and says so in the log.
-        tracing::error!("the system gives no random bytes");
-    }
+    let bytes = RANDOM.with_borrow_mut(|(random, used)| {
+        if *used == AHEAD {
+            if getrandom::fill(random).is_err() {
+                // Only a kernel without its random device fails here; an id of zeros is not unique, and says so in the log.
+                tracing::error!("the system gives no random bytes");
+            }
+            *used = 0;
+        }
+        let mut bytes = [0; ID];
+        bytes.copy_from_slice(&random[*used..*used + ID]);
+        *used += ID;
+        bytes
+    });
     let bits = u128::from_be_bytes(bytes);
     bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62
 }
@@ -35,5 +54,7 @@ mod tests {
         assert_eq!(groups, [8, 4, 4, 4, 12]);
         assert_eq!(id.as_bytes()[14], b'4');
         assert!(b"89ab".contains(&id.as_bytes()[19]));
+        let many: std::collections::HashSet<u128> = (0..10_000).map(|_| random()).collect();
+        assert_eq!(many.len(), 10_000);
     }
 }

@@ -27,17 +27,17 @@ pub struct Checked {
     pub attributes_md5: Option<String>,
     /// The digest of its system attributes.
     pub system_md5: Option<String>,
-    /// What a content-based deduplication id is made of.
-    pub body_sha256: [u8; 32],
 }
 
 impl Checked {
-    /// Checks what a client sends. `trace` is the tracing header of the request, for a message without its own.
+    /// Checks what a client sends. `trace` is the tracing header of the request, for a message without its own;
+    /// `by_content` says that its body is its deduplication id where it brings none.
     pub fn new(
         outgoing: Outgoing,
         id: u128,
         sender: &str,
         trace: Option<&str>,
+        by_content: bool,
     ) -> Result<Self, Error> {
         let Outgoing {
             body,
@@ -47,7 +47,7 @@ impl Checked {
             group,
             ..
         } = outgoing;
-        if !body.chars().all(is_allowed) {
+        if !is_allowed(&body) {
             return Err(Error::of(Kind::InvalidMessageContents));
         }
         if attributes.len() > MAX_ATTRIBUTES {
@@ -70,7 +70,7 @@ impl Checked {
             crate::md5::of_text(&body),
             crate::md5::of_attributes(&attributes),
         );
-        let body_sha256 = sha256(&body);
+        let dedup_id = dedup_id.or_else(|| by_content.then(|| content_id(&body)));
         let body = canonical_body(body, &mut attributes)?;
         let mut message = Message::new(Protocol::Sqs, id, body);
         message.attributes = attributes;
@@ -88,14 +88,14 @@ impl Checked {
             body_md5,
             attributes_md5,
             system_md5,
-            body_sha256,
         })
     }
 }
 
-fn sha256(body: &str) -> [u8; 32] {
+/// The deduplication id that a body gives.
+fn content_id(body: &str) -> String {
     use sha2::{Digest, Sha256};
-    Sha256::digest(body).into()
+    crate::md5::hex(&Sha256::digest(body))
 }
 
 /// What a message counts against the size of its queue, in bytes.
@@ -236,7 +236,7 @@ fn typed(name: String, value: AttributeValue, whose: &str) -> Result<Attribute, 
         ))
     })?;
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
-    if kind.is_text() && !text.chars().all(is_allowed) {
+    if kind.is_text() && !is_allowed(text) {
         return Err(refused(format!(
             "Message ({whose}) attribute '{name}' has invalid characters. {}",
             Error::of(Kind::InvalidMessageContents).text()
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn check(body: &str, attributes: &[(&str, AttributeValue)]) -> Result<Checked, Error> {
-        Checked::new(outgoing(body, attributes), 1, "000000000001", None)
+        Checked::new(outgoing(body, attributes), 1, "000000000001", None, false)
     }
 
     #[test]

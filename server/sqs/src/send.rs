@@ -8,7 +8,7 @@ use powerqueue_node::Room;
 use crate::block::Block;
 use crate::errors::{Error, Kind};
 use crate::message::Checked;
-use crate::service::{Session, Target, content_dedup_id, sequence_number};
+use crate::service::{Session, Target, sequence_number};
 use crate::wire::{Outgoing, QueueUrl, Reply, SendEntry};
 use crate::{batch, ids};
 
@@ -92,7 +92,13 @@ impl Session<'_> {
     /// What can be checked of a message without its queue's state.
     fn check(&self, rules: &Rules, outgoing: Outgoing) -> Result<Delayed, Error> {
         let delay = rules.delay(outgoing.delay, self.shared.node.limits().lifetime)?;
-        let checked = Checked::new(outgoing, ids::random(), &self.caller.account, self.trace)?;
+        let checked = Checked::new(
+            outgoing,
+            ids::random(),
+            &self.caller.account,
+            self.trace,
+            rules.fifo && rules.content_based,
+        )?;
         Ok((checked, delay))
     }
 
@@ -206,10 +212,7 @@ impl Rules {
     }
 
     fn message(&self, checked: &Checked, delay: Option<Millis>) -> NewMessage {
-        let mut message = checked.message.clone();
-        if self.fifo && message.dedup_id.is_none() {
-            message.dedup_id = Some(content_dedup_id(&checked.body_sha256));
-        }
+        let message = &checked.message;
         let group = message.group.as_deref().filter(|_| self.fifo);
         let scope = group.filter(|_| self.by_group).unwrap_or("");
         NewMessage {
@@ -343,19 +346,20 @@ mod tests {
 
     #[test]
     fn deduplication_is_by_content_and_by_group_where_the_queue_says_so() {
-        let checked =
-            |group: &str| Checked::new(outgoing(Some(group), None), 1, "s", None).unwrap();
+        let checked = |group: &str, by_content| {
+            Checked::new(outgoing(Some(group), None), 1, "s", None, by_content).unwrap()
+        };
         let key = |by_group, group: &str| {
             let rules = Rules {
                 content_based: true,
                 by_group,
                 ..FIFO
             };
-            rules.message(&checked(group), None).dedup.unwrap()
+            rules.message(&checked(group, true), None).dedup.unwrap()
         };
         assert_eq!(key(false, "g1"), key(false, "g2"));
         assert_ne!(key(true, "g1"), key(true, "g2"));
-        let standard = STANDARD.message(&checked("g"), None);
+        let standard = STANDARD.message(&checked("g", false), None);
         assert!(standard.dedup.is_none() && standard.group.is_none());
     }
 }

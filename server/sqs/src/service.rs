@@ -17,9 +17,9 @@ use crate::attributes::Draft;
 use crate::config::Config;
 use crate::errors::{Error, Kind};
 use crate::identity::{Caller, RequestContext};
+use crate::ids;
 use crate::move_task::Movers;
 use crate::wire::{Envelope, QueueUrl, Reply, Request, action_names, protocol_of, respond};
-use crate::{ids, md5};
 
 /// The SQS front end. Cheap to clone.
 #[derive(Clone)]
@@ -383,11 +383,6 @@ impl Session<'_> {
 pub(crate) fn sequence_number(seq: powerqueue_engine::Seq) -> String {
     const BASE: u128 = 18_849_496_460_467_696_128;
     (BASE + u128::from(seq.0) * 256).to_string()
-}
-
-/// The deduplication id of a message that has none, on a queue that deduplicates by content.
-pub(crate) fn content_dedup_id(body_sha256: &[u8; 32]) -> String {
-    md5::hex(body_sha256)
 }
 
 #[cfg(test)]
