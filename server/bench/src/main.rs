@@ -19,6 +19,10 @@ mod tenants;
 
 use clap::{Parser, Subcommand};
 
+/// The broker's, so that what runs in this process is measured as it is there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures PowerQueue and prints tables.
 #[derive(Parser)]
 #[command(name = "powerqueue-bench", version)]
