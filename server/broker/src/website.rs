@@ -275,6 +275,8 @@ fn limits(config: &Config) -> BTreeMap<&'static str, Limit> {
         ),
         ("tenant_bytes", limit(limits.tenant_bytes, size)),
         ("dedup_bytes", limit(limits.dedup_bytes, size)),
+        ("settings_bytes", limit(limits.settings_bytes, size)),
+        ("receivers", limit(limits.receivers, grouped)),
         ("lifetime", limit(limits.lifetime, words)),
         (
             "implicit_entity_idle",
@@ -291,6 +293,10 @@ fn limits(config: &Config) -> BTreeMap<&'static str, Limit> {
             limit(limits.requests_per_second, grouped),
         ),
         ("requests_burst", limit(limits.requests_burst, grouped)),
+        (
+            "requests_in_flight",
+            limit(limits.requests_in_flight, grouped),
+        ),
         ("connections", limit(limits.connections, grouped)),
         (
             "new_connections_per_second",
