@@ -1,7 +1,6 @@
 //! PowerQueue: one queue engine, many protocol front ends, one binary.
 
 mod admission;
-mod admission_metrics;
 mod backup;
 mod cli;
 mod config;
@@ -16,7 +15,6 @@ mod listeners;
 mod logging;
 mod metrics;
 mod node;
-mod node_metrics;
 mod probe;
 mod readiness;
 mod repair;
@@ -26,7 +24,6 @@ mod service_manager;
 mod signals;
 mod statistics;
 mod tls;
-mod traffic_metrics;
 mod website;
 
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use powerqueue_node::Node;
 use prometheus::core::{Collector, Desc};
 use prometheus::{IntCounter, IntGauge, Opts, proto::MetricFamily};
 
-use crate::metrics::raise;
+use super::raise;
 
 /// Measures a node whenever it is asked.
 pub struct NodeMetrics {

@@ -3,6 +3,10 @@
 //! Labels are closed sets (listener, reason, state), never a tenant, a queue or an address. Every series is
 //! resolved when it is made; nothing is looked up by label while serving.
 
+mod admission;
+mod node;
+mod traffic;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -15,11 +19,12 @@ use powerqueue_traffic::Traffic;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
-use crate::admission_metrics::AdmissionMetrics;
-use crate::node_metrics::NodeMetrics;
 use crate::readiness::{Phase, Readiness};
 use crate::tls::TlsMetrics;
-use crate::traffic_metrics::TrafficMetrics;
+
+use admission::AdmissionMetrics;
+use node::NodeMetrics;
+use traffic::TrafficMetrics;
 
 /// The registry and what is copied into it at each scrape.
 pub struct Metrics {

@@ -4,7 +4,7 @@ use powerqueue_admission::{Admission, Reason};
 use prometheus::core::{Collector, Desc};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, proto::MetricFamily};
 
-use crate::metrics::raise;
+use super::raise;
 
 /// Measures a judge whenever it is asked.
 pub struct AdmissionMetrics {

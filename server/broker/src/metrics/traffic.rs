@@ -7,7 +7,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{IntCounterVec, Opts};
 
-use crate::metrics::raise;
+use super::raise;
 
 /// Reads the front ends' counters whenever it is asked.
 pub struct TrafficMetrics {
