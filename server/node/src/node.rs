@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use powerqueue_engine::{
-    Content, Delivery, Error as EngineError, HandleKey, Limits, Millis, Stats, Tx,
+    BodyAt, Content, Delivery, Error as EngineError, HandleKey, Limits, Millis, Stats, Tx,
 };
 use powerqueue_store::{
     BodyRef, Committed, Permit, RoomError, RoomKind, Store, StoreFailure, Ticket,
@@ -26,6 +26,9 @@ use crate::{
     clock::{Clock, Serving},
     open::Options,
 };
+
+/// The largest content in bytes that is copied from the system's cache on a thread that serves requests.
+const COPIED_AT_ONCE: u32 = 64 * 1024;
 
 /// The running broker without its sockets. Cheap to clone.
 #[derive(Clone)]
@@ -213,7 +216,7 @@ impl Node {
         for (index, delivery) in deliveries.iter().enumerate() {
             contents.push(match &delivery.content {
                 Content::Pinned(bytes) => Ok(bytes.clone()),
-                Content::Stored(at) => self.0.cache.get(*at).ok_or_else(|| {
+                Content::Stored(at) => self.0.at_once(*at).ok_or_else(|| {
                     missing.push((index, body_ref(*at)));
                     Error::Unreadable
                 }),
@@ -246,6 +249,17 @@ impl Node {
 }
 
 impl Inner {
+    /// A content that is in memory: in the cache, or in the system's. A hop to a thread that may block costs more than
+    /// copying a small one.
+    fn at_once(&self, at: BodyAt) -> Option<Bytes> {
+        let cached = self.cache.get(at);
+        cached.or_else(|| {
+            (at.len <= COPIED_AT_ONCE)
+                .then(|| self.store.read_cached(body_ref(at)))
+                .flatten()
+        })
+    }
+
     fn stats(&self) -> NodeStats {
         let mut sums = Stats::default();
         for cell in &self.cells {

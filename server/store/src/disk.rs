@@ -3,13 +3,16 @@
 use std::{
     any::Any,
     fs, io,
-    io::Read,
+    io::{IoSliceMut, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use rustix::fs::FallocateFlags;
+use rustix::{
+    fs::FallocateFlags,
+    io::{Errno, ReadWriteFlags, preadv2},
+};
 
 use crate::fs::{File, Fs};
 
@@ -125,6 +128,22 @@ impl File for DiskFile {
         self.0.read_exact_at(into, offset)
     }
 
+    fn read_cached_at(&self, offset: u64, into: &mut [u8]) -> io::Result<bool> {
+        let wanted = into.len();
+        match preadv2(
+            &self.0,
+            &mut [IoSliceMut::new(into)],
+            offset,
+            ReadWriteFlags::NOWAIT,
+        ) {
+            // Less than all: the rest is not in memory, or there is no more; who waits for it will see which.
+            Ok(read) => Ok(read == wanted),
+            // Not in memory; or a file system or kernel that cannot say.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
     }
@@ -145,7 +164,7 @@ impl File for DiskFile {
         match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, len) {
             Ok(()) => Ok(()),
             // Some file systems (NFS, tmpfs of old kernels) cannot reserve; the length alone must do.
-            Err(rustix::io::Errno::OPNOTSUPP) => {
+            Err(Errno::OPNOTSUPP) => {
                 if self.len()? < len {
                     self.set_len(len)?;
                 }

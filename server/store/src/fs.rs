@@ -32,6 +32,8 @@ pub trait Fs: Send + Sync + Debug {
 pub trait File: Send + Sync + Debug {
     /// Fills `into` from `offset`, or fails with `UnexpectedEof`.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+    /// The same if that takes no waiting for the disk; false, with `into` in any state, if it would or if nobody can tell.
+    fn read_cached_at(&self, offset: u64, into: &mut [u8]) -> io::Result<bool>;
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Waits until the content and the length are on the disk. After a failure the page cache is not evidence.

@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    io,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -17,7 +18,7 @@ use crate::{
     checkpoint::{CheckpointError, Checkpoints},
     committer::{RETRY, SUSPECT, StoreFailure, Turn, Writer, failed},
     frame::{self, BODY_PREFIX},
-    fs::Fs,
+    fs::{File, Fs},
     group::{BodyRef, Committed, Epoch, Group, Position, ShardId},
     options::{Mutation, Options},
     queue::{Phase, Queue},
@@ -257,6 +258,11 @@ impl Store {
         bodies.iter().map(|at| self.shared.read(*at)).collect()
     }
 
+    /// A body, if reading it takes no waiting for the disk.
+    pub fn read_cached(&self, body: BodyRef) -> Option<Bytes> {
+        self.shared.read_cached(body).ok().flatten()
+    }
+
     /// Writes a shard's batch of keys (`None` removes) and its position, both or neither; then deletes what nothing
     /// needs. `applied` is the position of a committed group of the shard, or [`Status::synced`] when the shard has
     /// nothing in flight. Blocks on the disk.
@@ -418,21 +424,38 @@ impl Shared {
     }
 
     pub(crate) fn read(&self, at: BodyRef) -> Result<Bytes, ReadError> {
+        let read = self.read_by(at, |file, offset, bytes| {
+            file.read_at(offset, bytes).map(|()| true)
+        })?;
+        read.ok_or(ReadError::Gone(at.position))
+    }
+
+    fn read_cached(&self, at: BodyRef) -> Result<Option<Bytes>, ReadError> {
+        self.read_by(at, |file, offset, bytes| file.read_cached_at(offset, bytes))
+    }
+
+    /// `None` if `read` says that it did not.
+    fn read_by(
+        &self,
+        at: BodyRef,
+        read: impl FnOnce(&dyn File, u64, &mut [u8]) -> io::Result<bool>,
+    ) -> Result<Option<Bytes>, ReadError> {
         let (file, base) = self.segments.find(at).ok_or(ReadError::Gone(at.position))?;
-        let io = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => ReadError::Corrupt(at.position),
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ReadError::Corrupt(at.position),
             _ => ReadError::Io(at.position, error.to_string()),
         };
         let offset = (at.position.0 + SEGMENT_HEADER)
             .checked_sub(base + BODY_PREFIX as u64)
             .ok_or(ReadError::Gone(at.position))?;
-        let len = BODY_PREFIX + at.len as usize;
-        let mut bytes = vec![0; len];
-        file.read_at(offset, &mut bytes).map_err(io)?;
+        let mut bytes = vec![0; BODY_PREFIX + at.len as usize];
+        if !read(&*file, offset, &mut bytes).map_err(failed)? {
+            return Ok(None);
+        }
         if frame::check_body(at, &bytes).is_none() && !self.options.mutated(Mutation::NoBodyCheck) {
             return Err(ReadError::Corrupt(at.position));
         }
-        Ok(Bytes::from(bytes).slice(BODY_PREFIX..))
+        Ok(Some(Bytes::from(bytes).slice(BODY_PREFIX..)))
     }
 
     fn checkpoint(

@@ -72,8 +72,16 @@ fn life(fs: Arc<dyn Fs>) {
     assert_eq!(summary.high_water, 100);
     assert!(groups.iter().map(|(op, _)| *op).eq(1..=100));
     for (op, bodies) in &groups {
-        let body = store.read(&[bodies[0].unwrap()]).remove(0).unwrap();
+        let at = bodies[0].unwrap();
+        let body = store.read(&[at]).remove(0).unwrap();
         assert_eq!(body, vec![*op as u8; 100]);
+        // Whether it is in memory is the system's matter; what it then says is not.
+        assert!(store.read_cached(at).is_none_or(|cached| cached == body));
+        let elsewhere = BodyRef {
+            position: Position(at.position.0 + 1),
+            ..at
+        };
+        assert_eq!(store.read_cached(elsewhere), None);
     }
     drop(store);
     assert!(!Store::open(fs, small()).unwrap().was_clean());

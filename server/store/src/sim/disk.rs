@@ -462,6 +462,10 @@ impl File for SimFile {
         })
     }
 
+    fn read_cached_at(&self, offset: u64, into: &mut [u8]) -> io::Result<bool> {
+        self.read_at(offset, into).map(|()| true)
+    }
+
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.with(|disk, id| {
             let (from, end) = (offset as usize, offset as usize + bytes.len());
