@@ -18,7 +18,8 @@ use std::thread;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
-use support::{Broker, Connection};
+use support::Broker;
+use support::tls::Connection;
 
 const NAME: &str = "queue.example";
 
@@ -197,7 +198,7 @@ fn a_certificate_is_ordered_and_renewed_while_requests_flow() {
         "tls.acme_retry=1s",
         "proxy.listeners=http",
     ];
-    let broker = Broker::start(&data, &set);
+    let broker = Broker::on(&data, &set);
     let sqs = broker.address("sqs");
 
     // The authority is away: a temporary certificate, and another try later.
@@ -250,7 +251,7 @@ fn a_certificate_is_ordered_and_renewed_while_requests_flow() {
     broker.stop();
     let account = || std::fs::read_to_string(data.join("tls/acme-account.json")).unwrap();
     let before = account();
-    let again = Broker::start(&data, &set);
+    let again = Broker::on(&data, &set);
     assert_eq!(again.tls()["certificate"], "installed");
     assert_eq!(account(), before, "another account was opened");
 }
@@ -271,7 +272,7 @@ fn another_order_does_not_serve_the_old_certificate_as_its_own() {
     let start = |name: &str| {
         let name = format!("tls.names={name}");
         let directory = "tls.acme_directory=https://127.0.0.1:1/dir";
-        Broker::start(folder.path(), &["tls.source=acme", directory, &name])
+        Broker::on(folder.path(), &["tls.source=acme", directory, &name])
     };
     let same = start(NAME);
     assert_eq!(same.tls()["certificate"], "installed");

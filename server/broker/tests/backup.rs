@@ -6,68 +6,27 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod support;
+
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use support::{Broker, on_free_ports};
 
-const LISTENERS: [&str; 3] = ["http", "sqs", "metrics"];
+/// So that a backup sees many.
+const SMALL_SEGMENTS: &str = "storage.segment_bytes=64KiB";
 
-fn powerqueue(data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_powerqueue"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("POWERQUEUE_") {
-            command.env_remove(name);
-        }
-    }
-    command.arg("--data").arg(data);
-    // Small segments, so that a backup sees many.
-    command.args(["--set", "storage.segment_bytes=64KiB"]);
-    command
-}
-
-struct Broker {
-    child: Child,
-    line: Value,
+fn start(data: &Path) -> Broker {
+    Broker::on(data, &[SMALL_SEGMENTS])
 }
 
 impl Broker {
-    fn start(data: &Path) -> Self {
-        Self::start_with(data, &[])
-    }
-
-    fn start_with(data: &Path, more: &[&str]) -> Self {
-        let mut command = powerqueue(data);
-        command.args(more);
-        for listener in LISTENERS {
-            command.args(["--set", &format!("listen.{listener}=127.0.0.1:0")]);
-        }
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let line = serde_json::from_str(&line).unwrap_or_else(|error| {
-            let _ = child.kill();
-            panic!("{error}: {line:?}")
-        });
-        Self { child, line }
-    }
-
-    fn address(&self, listener: &str) -> &str {
-        let url = self.line["endpoints"][listener][0].as_str().unwrap();
-        url.strip_prefix("http://").unwrap()
-    }
-
     /// A status and an answer of SQS.
     fn sqs(&self, action: &str, input: &Value) -> (u16, Value) {
         let body = input.to_string();
@@ -127,15 +86,12 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn backup(data: &Path, into: &Path) -> Output {
-    powerqueue(data).arg("backup").arg(into).output().unwrap()
+    on_free_ports(data, &[SMALL_SEGMENTS])
+        .arg("backup")
+        .arg(into)
+        .output()
+        .unwrap()
 }
 
 /// What clients know, in the order in which they learn it.
@@ -186,7 +142,7 @@ fn consume(broker: &Broker, queue: &str, known: &Known, stop: &AtomicBool) {
 fn a_backup_under_load_holds_what_was_confirmed_before_it_and_nothing_that_was_gone() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
-    let broker = Broker::start(&data);
+    let broker = start(&data);
     let queue = broker.queue();
     let (known, next, stop) = (Known::default(), AtomicU32::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
@@ -207,7 +163,7 @@ fn a_backup_under_load_holds_what_was_confirmed_before_it_and_nothing_that_was_g
     });
     drop(broker);
 
-    let restored = Broker::start(&copy);
+    let restored = start(&copy);
     let held = drained(&restored, &restored.queue());
     let (sent, deleted) = before;
     let (sending, deleting) = after;
@@ -244,14 +200,14 @@ fn drained(broker: &Broker, queue: &str) -> BTreeSet<u32> {
 fn a_restored_broker_refuses_the_handles_of_the_original() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
-    let broker = Broker::start(&data);
+    let broker = start(&data);
     let queue = broker.queue();
     broker.send(&queue, "1");
     let (_, handle) = broker.receive(&queue).remove(0);
     assert!(backup(&data, &copy).status.success());
     drop(broker);
 
-    let restored = Broker::start(&copy);
+    let restored = start(&copy);
     let queue = restored.queue();
     let (status, refusal) = restored.delete(&queue, &handle);
     assert_eq!(status, 400, "{refusal}");
@@ -267,25 +223,25 @@ fn a_stopped_brokers_data_can_be_backed_up_and_a_backup_replaces_nothing() {
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let nothing = backup(&data, &copy);
     assert_eq!(nothing.status.code(), Some(1));
-    let broker = Broker::start(&data);
+    let broker = start(&data);
     let queue = broker.queue();
     broker.send(&queue, "1");
     drop(broker);
     assert!(backup(&data, &copy).status.success());
     let again = backup(&data, &copy);
     assert_eq!(again.status.code(), Some(1));
-    let restored = Broker::start(&copy);
+    let restored = start(&copy);
     assert_eq!(restored.receive(&restored.queue())[0].0, "1");
 }
 
 #[test]
 fn the_selftest_passes_on_a_running_broker_and_leaves_no_queue() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path());
+    let broker = start(folder.path());
     let sqs = format!("listen.sqs={}", broker.address("sqs"));
     let identifier = "a23456789012345678901234";
     let test = |more: &[&str]| {
-        let mut command = powerqueue(folder.path());
+        let mut command = on_free_ports(folder.path(), &[SMALL_SEGMENTS]);
         command.args(["--set", &sqs, "selftest"]).args(more);
         command.output().unwrap()
     };
@@ -293,7 +249,7 @@ fn the_selftest_passes_on_a_running_broker_and_leaves_no_queue() {
     let said = String::from_utf8(passed.stdout).unwrap();
     assert_eq!(passed.status.code(), Some(0), "{said}");
     assert!(said.starts_with("sqs: ok ("), "{said}");
-    let (_, metrics) = get(&broker, "/metrics");
+    let (_, metrics) = broker.get("metrics", "/metrics");
     assert!(metrics.contains("\npowerqueue_queues 0\n"), "{metrics}");
     assert_eq!(test(&["--identifier", "guest"]).status.code(), Some(78));
 
@@ -310,24 +266,14 @@ fn the_selftest_passes_on_a_running_broker_and_leaves_no_queue() {
 #[test]
 fn the_selftest_signs_where_signatures_are_checked() {
     let folder = tempfile::tempdir().unwrap();
-    let keys = ["--set", "auth.keys.AKID=secret"];
-    let broker = Broker::start_with(folder.path(), &keys);
+    let broker = Broker::on(folder.path(), &[SMALL_SEGMENTS, "auth.keys.AKID=secret"]);
     let sqs = format!("listen.sqs={}", broker.address("sqs"));
     let test = |key: &str| {
-        let mut command = powerqueue(folder.path());
+        let mut command = on_free_ports(folder.path(), &[SMALL_SEGMENTS]);
         command.args(["--set", &sqs, "--set", key, "selftest"]);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     assert!(test("auth.keys.AKID=secret").starts_with("sqs: ok ("));
     let refused = test("auth.keys.AKID=other");
     assert!(refused.contains("SignatureDoesNotMatch"), "{refused}");
-}
-
-fn get(broker: &Broker, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(broker.address("metrics")).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head[9..12].parse().unwrap(), body.to_owned())
 }

@@ -6,101 +6,17 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod support;
+
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-fn powerqueue() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_powerqueue"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("POWERQUEUE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// With every listener on a port of the system's choice.
-fn on_free_ports(data: &Path) -> Command {
-    let mut command = powerqueue();
-    command.arg("--data").arg(data);
-    for listener in ["http", "sqs", "metrics"] {
-        command
-            .arg("--set")
-            .arg(format!("listen.{listener}=127.0.0.1:0"));
-    }
-    command
-}
-
-struct Broker {
-    child: Child,
-    line: Value,
-}
-
-impl Broker {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let line = serde_json::from_str(&line).unwrap_or_else(|error| {
-            let _ = child.kill();
-            panic!("{error}: {line:?}")
-        });
-        Self { child, line }
-    }
-
-    fn address(&self, listener: &str) -> &str {
-        let url = self.line["endpoints"][listener][0].as_str().unwrap();
-        url.strip_prefix("http://").unwrap()
-    }
-
-    fn get(&self, listener: &str, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.address(listener)).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), body.to_owned())
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill")
-            .args([signal, &self.child.id().to_string()])
-            .status();
-        assert!(sent.unwrap().success());
-    }
-
-    /// Waits for the end, which must come within ten seconds.
-    fn exit_code(mut self) -> Option<i32> {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(Instant::now() < deadline, "still running");
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::{Broker, on_free_ports, powerqueue};
 
 fn refused(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
@@ -114,7 +30,7 @@ fn refused(command: &mut Command) -> String {
 fn it_is_ready_within_a_second_and_says_where() {
     let folder = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let broker = Broker::start(&mut on_free_ports(&folder.path().join("data")));
+    let broker = Broker::on(&folder.path().join("data"), &[]);
     assert!(
         started.elapsed() < Duration::from_secs(1),
         "{:?}",
@@ -139,7 +55,7 @@ fn it_is_ready_within_a_second_and_says_where() {
     assert_eq!(report["listeners"]["sqs"]["state"], "listening");
     assert_eq!(
         report["listeners"]["sqs"]["addresses"][0],
-        broker.address("sqs")
+        broker.address("sqs").to_string()
     );
     let (status, metrics) = broker.get("metrics", "/metrics");
     assert_eq!(status, 200);
@@ -156,19 +72,19 @@ fn it_is_ready_within_a_second_and_says_where() {
 #[test]
 fn the_identifier_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Broker::start(&mut on_free_ports(folder.path()));
+    let first = Broker::on(folder.path(), &[]);
     let identifier = first.line["identifier"].as_str().unwrap().to_owned();
     assert_eq!(identifier.len(), 24);
     first.signal("-TERM");
     assert_eq!(first.exit_code(), Some(0));
-    let second = Broker::start(&mut on_free_ports(folder.path()));
+    let second = Broker::on(folder.path(), &[]);
     assert_eq!(second.line["identifier"], identifier);
 }
 
 #[test]
 fn a_drain_finishes_the_request_in_flight_while_readiness_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(&mut on_free_ports(folder.path()));
+    let broker = Broker::on(folder.path(), &[]);
     let mut stream = TcpStream::connect(broker.address("sqs")).unwrap();
     write!(
         stream,
@@ -201,7 +117,7 @@ fn a_drain_finishes_the_request_in_flight_while_readiness_says_so() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(&mut on_free_ports(folder.path()));
+    let broker = Broker::on(folder.path(), &[]);
     let mut stream = TcpStream::connect(broker.address("sqs")).unwrap();
     write!(
         stream,
@@ -220,7 +136,7 @@ fn a_second_signal_ends_it_at_once() {
 #[test]
 fn health_and_wait_ask_the_running_broker() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(&mut on_free_ports(folder.path()));
+    let broker = Broker::on(folder.path(), &[]);
     let http = format!("listen.http={}", broker.address("http"));
     let health = powerqueue()
         .args(["--set", &http, "health"])
@@ -256,7 +172,7 @@ fn health_and_wait_ask_the_running_broker() {
 fn health_is_asked_behind_the_proxy_too() {
     let folder = tempfile::tempdir().unwrap();
     let proxied = ["--set", "proxy.listeners=http,sqs"];
-    let broker = Broker::start(on_free_ports(folder.path()).args(proxied));
+    let broker = Broker::start(on_free_ports(folder.path(), &[]).args(proxied));
     assert_eq!(broker.get("http", "/healthz/ready").0, 400);
     let http = format!("listen.http={}", broker.address("http"));
     let health = powerqueue()
@@ -271,8 +187,9 @@ fn a_configured_port_in_use_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let sentence =
-        refused(on_free_ports(folder.path()).args(["--set", &format!("listen.sqs={address}")]));
+    let sentence = refused(
+        on_free_ports(folder.path(), &[]).args(["--set", &format!("listen.sqs={address}")]),
+    );
     assert_eq!(
         sentence,
         format!(
@@ -306,8 +223,10 @@ fn a_default_port_in_use_is_a_warning() {
 #[test]
 fn a_data_directory_in_use_newer_or_unwritable_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(&mut on_free_ports(folder.path()));
-    assert!(refused(&mut on_free_ports(folder.path())).contains("is in use by another powerqueue"));
+    let broker = Broker::on(folder.path(), &[]);
+    assert!(
+        refused(&mut on_free_ports(folder.path(), &[])).contains("is in use by another powerqueue")
+    );
     drop(broker);
 
     let format = std::fs::read_to_string(folder.path().join("store/FORMAT")).unwrap();
@@ -316,11 +235,14 @@ fn a_data_directory_in_use_newer_or_unwritable_is_an_error() {
         format.replace('1', "9999"),
     )
     .unwrap();
-    assert!(refused(&mut on_free_ports(folder.path())).contains("written by a newer powerqueue"));
+    assert!(
+        refused(&mut on_free_ports(folder.path(), &[])).contains("written by a newer powerqueue")
+    );
 
     let below_a_file = folder.path().join("identifier/data");
     assert!(
-        refused(&mut on_free_ports(&below_a_file)).contains("cannot write to the data directory")
+        refused(&mut on_free_ports(&below_a_file, &[]))
+            .contains("cannot write to the data directory")
     );
 }
 
@@ -394,7 +316,7 @@ fn a_socket_from_the_service_manager_is_served() {
         ])
         .stdin(Stdio::from(OwnedFd::from(socket)));
     let broker = Broker::start(&mut shell);
-    assert_eq!(broker.address("sqs"), address.to_string());
+    assert_eq!(broker.address("sqs"), address);
     broker.get("sqs", "/");
     broker.signal("-TERM");
     assert_eq!(broker.exit_code(), Some(0));
@@ -418,7 +340,7 @@ fn the_service_manager_is_told() {
             }
         }
     };
-    let mut command = on_free_ports(&folder.path().join("data"));
+    let mut command = on_free_ports(&folder.path().join("data"), &[]);
     let broker = Broker::start(
         command
             .env("NOTIFY_SOCKET", &path)
@@ -440,7 +362,7 @@ fn repair_names_what_is_damaged_and_goes_on_without_it_only_when_told() {
         let Output { status, stdout, .. } = command.args(accept).output().unwrap();
         (status.code(), String::from_utf8(stdout).unwrap())
     };
-    let broker = Broker::start(&mut on_free_ports(folder.path()));
+    let broker = Broker::on(folder.path(), &[]);
     broker.signal("-TERM");
     assert_eq!(broker.exit_code(), Some(0));
     let intact = "the journal can be read from end to end\n".to_owned();
@@ -458,5 +380,5 @@ fn repair_names_what_is_damaged_and_goes_on_without_it_only_when_told() {
     let (code, said) = repair(&["--accept-loss"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("the loss is accepted"), "{said}");
-    drop(Broker::start(&mut on_free_ports(folder.path())));
+    drop(Broker::on(folder.path(), &[]));
 }

@@ -10,7 +10,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use support::{Broker, Connection, powerqueue};
+use support::tls::Connection;
+use support::{Broker, on_free_ports};
 
 const SELF_SIGNED: &str = "tls.source=self-signed";
 
@@ -25,7 +26,7 @@ fn authority(broker: &Broker) -> String {
 #[test]
 fn whoever_trusts_the_local_authority_can_use_sqs() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path(), &[SELF_SIGNED, "tls.names=queue.example"]);
+    let broker = Broker::on(folder.path(), &[SELF_SIGNED, "tls.names=queue.example"]);
     assert!(broker.url("sqs").starts_with("https://127.0.0.1:"));
     assert!(broker.url("http").starts_with("http://"));
     for name in ["localhost", "127.0.0.1", "::1", "queue.example"] {
@@ -46,7 +47,7 @@ fn whoever_trusts_the_local_authority_can_use_sqs() {
 #[test]
 fn the_local_authority_survives_a_restart_and_its_certificates_do_not() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Broker::start(folder.path(), &[SELF_SIGNED]);
+    let first = Broker::on(folder.path(), &[SELF_SIGNED]);
     let (trusted, told) = (
         authority(&first),
         first.line["certificate_authority"].clone(),
@@ -58,7 +59,7 @@ fn the_local_authority_survives_a_restart_and_its_certificates_do_not() {
     };
     let before = shown(&first);
     first.stop();
-    let second = Broker::start(folder.path(), &[SELF_SIGNED]);
+    let second = Broker::on(folder.path(), &[SELF_SIGNED]);
     assert_eq!(second.line["certificate_authority"], told);
     assert_ne!(shown(&second), before);
 }
@@ -98,7 +99,7 @@ fn start_on(files: &Files, data: &Path, more: &[&str]) -> Broker {
     let settings = files.settings();
     let mut set: Vec<&str> = settings.iter().map(String::as_str).collect();
     set.extend(more);
-    Broker::start(data, &set)
+    Broker::on(data, &set)
 }
 
 #[test]
@@ -150,16 +151,16 @@ fn files_are_replaced_while_a_connection_is_open_and_a_key_of_another_certificat
 fn health_and_wait_ask_over_tls_where_the_listener_speaks_it() {
     let folder = tempfile::tempdir().unwrap();
     let set = [SELF_SIGNED, "tls.listeners=http"];
-    let broker = Broker::start(folder.path(), &set);
+    let broker = Broker::on(folder.path(), &set);
     assert!(broker.url("http").starts_with("https://"));
     assert!(broker.url("sqs").starts_with("http://"));
     let http = format!("listen.http={}", broker.address("http"));
     for command in ["health", "wait"] {
-        let mut asked = powerqueue(folder.path(), &set);
+        let mut asked = on_free_ports(folder.path(), &set);
         asked.args(["--set", &http, command]).stdout(Stdio::null());
         assert!(asked.status().unwrap().success(), "{command}");
     }
-    let plain = powerqueue(folder.path(), &[])
+    let plain = on_free_ports(folder.path(), &[])
         .args(["--set", &http, "health"])
         .output()
         .unwrap();
@@ -169,7 +170,7 @@ fn health_and_wait_ask_over_tls_where_the_listener_speaks_it() {
 #[test]
 fn sighup_does_not_end_a_broker_without_tls() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path(), &[]);
+    let broker = Broker::on(folder.path(), &[]);
     broker.signal("-HUP");
     assert_eq!(broker.tls(), serde_json::Value::Null);
     broker.stop();
@@ -178,9 +179,11 @@ fn sighup_does_not_end_a_broker_without_tls() {
 #[test]
 fn a_damaged_local_authority_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    Broker::start(folder.path(), &[SELF_SIGNED]).stop();
+    Broker::on(folder.path(), &[SELF_SIGNED]).stop();
     std::fs::write(folder.path().join("tls/ca.key"), "").unwrap();
-    let output = powerqueue(folder.path(), &[SELF_SIGNED]).output().unwrap();
+    let output = on_free_ports(folder.path(), &[SELF_SIGNED])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(78));
     let sentence = String::from_utf8(output.stderr).unwrap();
     assert!(

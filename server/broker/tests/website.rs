@@ -6,18 +6,13 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
-
-struct Broker {
-    child: Child,
-    http: String,
-    metrics: String,
-}
+use support::Broker;
 
 struct Answer {
     status: u16,
@@ -44,41 +39,12 @@ impl Answer {
 }
 
 impl Broker {
-    fn start(data: &Path, settings: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_powerqueue"));
-        command.arg("--data").arg(data);
-        let ports = ["http", "sqs", "metrics"].map(|name| format!("listen.{name}=127.0.0.1:0"));
-        for setting in ports
-            .iter()
-            .map(String::as_str)
-            .chain(settings.iter().copied())
-        {
-            command.args(["--set", setting]);
-        }
-        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = spawned.unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        let at = |name: &str| {
-            let url = line["endpoints"][name][0].as_str().unwrap();
-            url.trim_start_matches("http://").to_owned()
-        };
-        let (http, metrics) = (at("http"), at("metrics"));
-        Self {
-            child,
-            http,
-            metrics,
-        }
+    fn request(&self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+        ask(self.address("http"), line, fields, body)
     }
 
-    fn ask(&self, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
-        ask(&self.http, line, fields, body)
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        self.ask(&format!("GET {path}"), &[], "")
+    fn visit(&self, path: &str) -> Answer {
+        self.request(&format!("GET {path}"), &[], "")
     }
 
     fn try_sqs(&self, action: &str, body: &Value, fields: &[(&str, &str)]) -> Answer {
@@ -92,25 +58,11 @@ impl Broker {
             ),
         ];
         let fields = [&own[..], fields].concat();
-        self.ask("POST /try/sqs", &fields, &body.to_string())
-    }
-
-    /// Ends it as a service manager does, and waits.
-    fn stop(mut self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
+        self.request("POST /try/sqs", &fields, &body.to_string())
     }
 }
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ask(address: &str, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+fn ask(address: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut request = format!(
         "{line} HTTP/1.0\r\nhost: x\r\ncontent-length: {}\r\n",
@@ -137,7 +89,7 @@ fn ask(address: &str, line: &str, fields: &[(&str, &str)], body: &str) -> Answer
 #[test]
 fn every_page_and_file_is_served_with_its_type_and_the_headers_for_browsers() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path(), &["limits.message_bytes=256KiB"]);
+    let broker = Broker::on(folder.path(), &["limits.message_bytes=256KiB"]);
     for (path, content_type) in [
         ("/", "text/html; charset=utf-8"),
         ("/how", "text/html; charset=utf-8"),
@@ -153,7 +105,7 @@ fn every_page_and_file_is_served_with_its_type_and_the_headers_for_browsers() {
         ("/robots.txt", "text/plain; charset=utf-8"),
         ("/.well-known/security.txt", "text/plain; charset=utf-8"),
     ] {
-        let answer = broker.get(path);
+        let answer = broker.visit(path);
         assert_eq!(
             (answer.status, answer.header("content-type")),
             (200, Some(content_type)),
@@ -166,34 +118,34 @@ fn every_page_and_file_is_served_with_its_type_and_the_headers_for_browsers() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         let known = [("if-none-match", answer.header("etag").unwrap())];
         assert_eq!(
-            broker.ask(&format!("GET {path}"), &known, "").status,
+            broker.request(&format!("GET {path}"), &known, "").status,
             304,
             "{path}"
         );
     }
     assert!(
         broker
-            .get("/limits")
+            .visit("/limits")
             .text()
             .contains("<strong>256 KiB</strong>")
     );
-    let gzip = broker.ask("GET /", &[("accept-encoding", "gzip")], "");
+    let gzip = broker.request("GET /", &[("accept-encoding", "gzip")], "");
     assert_eq!(
         (gzip.header("content-encoding"), &gzip.body[..2]),
         (Some("gzip"), &[0x1f, 0x8b][..])
     );
-    let missing = broker.get("/base.html");
+    let missing = broker.visit("/base.html");
     assert_eq!(
         (missing.status, missing.header("content-type")),
         (404, Some("text/html; charset=utf-8"))
     );
-    assert_eq!(broker.ask("POST /", &[], "x").status, 405);
+    assert_eq!(broker.request("POST /", &[], "x").status, 405);
 }
 
 #[test]
 fn what_is_tried_from_the_page_is_in_the_figures_the_metrics_and_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path(), &[]);
+    let broker = Broker::on(folder.path(), &[]);
     let made = broker.try_sqs("CreateQueue", &json!({ "QueueName": "q" }), &[]);
     assert_eq!(made.status, 200, "{}", made.text());
     let url = made.json()["QueueUrl"].clone();
@@ -206,7 +158,7 @@ fn what_is_tried_from_the_page_is_in_the_figures_the_metrics_and_the_next_start(
     let delete = json!({ "QueueUrl": url, "ReceiptHandle": handle });
     assert_eq!(broker.try_sqs("DeleteMessage", &delete, &[]).status, 200);
 
-    let metrics = ask(&broker.metrics, "GET /metrics", &[], "");
+    let metrics = ask(broker.address("metrics"), "GET /metrics", &[], "");
     for line in [
         "powerqueue_messages_sent_total{protocol=\"sqs\"} 1",
         "powerqueue_messages_delivered_total{protocol=\"sqs\"} 1",
@@ -218,28 +170,30 @@ fn what_is_tried_from_the_page_is_in_the_figures_the_metrics_and_the_next_start(
     }
     broker.stop();
 
-    let broker = Broker::start(folder.path(), &[]);
-    let totals = &broker.get("/api/stats").json()["totals"];
+    let broker = Broker::on(folder.path(), &[]);
+    let totals = &broker.visit("/api/stats").json()["totals"];
     assert_eq!(
         *totals,
         json!({ "in": 1, "out": 1, "requests": 4, "refusals": 0, "bans": 0, "tenants_created": 1 })
     );
     for (window, points) in [("hour", 720), ("day", 1440), ("week", 1008)] {
-        let history = broker.get(&format!("/api/history?window={window}")).json();
+        let history = broker
+            .visit(&format!("/api/history?window={window}"))
+            .json();
         assert_eq!(history["time"].as_array().unwrap().len(), points);
         assert_eq!(
             history["series"]["tenants"].as_array().unwrap().len(),
             points
         );
     }
-    assert_eq!(broker.get("/api/history?window=year").status, 400);
+    assert_eq!(broker.visit("/api/history?window=year").status, 400);
 }
 
 #[test]
 fn the_figures_are_the_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let limits = ["limits.requests_per_second=1", "limits.requests_burst=40"];
-    let broker = Broker::start(folder.path(), &limits);
+    let broker = Broker::on(folder.path(), &limits);
     for name in ["a", "b", "c"] {
         broker.try_sqs("CreateQueue", &json!({ "QueueName": name }), &[]);
     }
@@ -264,7 +218,7 @@ fn the_figures_are_the_metrics() {
     while refused < 5 {
         refused += u64::from(broker.try_sqs("ListQueues", &json!({}), &[]).status == 403);
     }
-    let metrics = ask(&broker.metrics, "GET /metrics", &[], "");
+    let metrics = ask(broker.address("metrics"), "GET /metrics", &[], "");
     let first = |name: &str| sum(metrics.text(), name);
     assert_eq!(first("powerqueue_messages_sent_total"), 3);
     assert_eq!(first("powerqueue_admission_refused_total"), 5);
@@ -272,8 +226,8 @@ fn the_figures_are_the_metrics() {
     broker.stop();
 
     // The second life shows the first one's totals at once, and its own state.
-    let broker = Broker::start(folder.path(), &limits);
-    let figures = broker.get("/api/stats").json();
+    let broker = Broker::on(folder.path(), &limits);
+    let figures = broker.visit("/api/stats").json();
     for (figure, name) in [
         ("in", "powerqueue_messages_sent_total"),
         ("out", "powerqueue_messages_delivered_total"),
@@ -284,7 +238,7 @@ fn the_figures_are_the_metrics() {
     ] {
         assert_eq!(figures["totals"][figure], json!(first(name)), "{figure}");
     }
-    let metrics = ask(&broker.metrics, "GET /metrics", &[], "");
+    let metrics = ask(broker.address("metrics"), "GET /metrics", &[], "");
     for (figure, name) in [
         ("tenants", "powerqueue_tenants"),
         ("queues", "powerqueue_queues"),
@@ -315,7 +269,7 @@ fn sum(metrics: &str, name: &str) -> u64 {
 #[test]
 fn only_pages_of_our_own_may_try() {
     let folder = tempfile::tempdir().unwrap();
-    let broker = Broker::start(folder.path(), &["website.origin=https://site.example"]);
+    let broker = Broker::on(folder.path(), &["website.origin=https://site.example"]);
     let list = |fields: &[(&str, &str)]| broker.try_sqs("ListQueues", &json!({}), fields).status;
     assert_eq!(
         list(&[
@@ -327,7 +281,7 @@ fn only_pages_of_our_own_may_try() {
     assert_eq!(list(&[("sec-fetch-site", "cross-site")]), 403);
     assert_eq!(list(&[("sec-fetch-site", "same-site")]), 403);
     assert_eq!(list(&[("origin", "https://evil.example")]), 403);
-    assert_eq!(broker.get("/try/sqs").status, 403);
+    assert_eq!(broker.visit("/try/sqs").status, 403);
 }
 
 #[test]
@@ -338,19 +292,19 @@ fn a_banned_address_is_told_so_and_can_still_ask_how_it_stands() {
         "limits.requests_burst=1",
         "limits.ban_refusals=3",
     ];
-    let broker = Broker::start(folder.path(), &limits);
+    let broker = Broker::on(folder.path(), &limits);
     while broker.try_sqs("ListQueues", &json!({}), &[]).status != 429 {}
-    let page = broker.get("/docs");
+    let page = broker.visit("/docs");
     assert_eq!(page.status, 429);
     assert!(page.header("retry-after").is_some());
-    let figures = broker.get("/api/stats");
+    let figures = broker.visit("/api/stats");
     assert_eq!(
         (figures.status, &figures.json()["error"]),
         (429, &json!("banned"))
     );
-    assert_eq!(broker.get("/assets/style.css").status, 200);
-    assert_eq!(broker.get("/healthz/live").status, 200);
-    let standing = broker.get("/api/address");
+    assert_eq!(broker.visit("/assets/style.css").status, 200);
+    assert_eq!(broker.visit("/healthz/live").status, 200);
+    let standing = broker.visit("/api/address");
     assert_eq!(
         (standing.status, &standing.json()["ban"]["level"]),
         (200, &json!(1))
@@ -362,14 +316,14 @@ fn a_banned_address_is_told_so_and_can_still_ask_how_it_stands() {
 fn viewers_get_identical_bytes_and_spend_no_budget() {
     let folder = tempfile::tempdir().unwrap();
     let limits = ["limits.requests_per_second=1", "limits.requests_burst=2"];
-    let broker = Broker::start(folder.path(), &limits);
+    let broker = Broker::on(folder.path(), &limits);
     // One rendering lasts five seconds; a thousand questions at once see one or two.
     let mut bodies: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let viewers: Vec<_> = (0..20)
             .map(|_| {
                 scope.spawn(|| {
                     (0..50)
-                        .map(|_| broker.get("/api/stats").body)
+                        .map(|_| broker.visit("/api/stats").body)
                         .collect::<Vec<_>>()
                 })
             })
@@ -384,7 +338,7 @@ fn viewers_get_identical_bytes_and_spend_no_budget() {
     bodies.dedup();
     assert!(bodies.len() <= 4, "{} renderings", bodies.len());
     assert_eq!(
-        broker.get("/api/address").json()["requests"]["left"],
+        broker.visit("/api/address").json()["requests"]["left"],
         json!(2)
     );
 }

@@ -1,19 +1,18 @@
-//! The binary with TLS, and a client that says whom it trusts.
+//! The binary as a process of a test.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+pub mod tls;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
 /// More than anything here takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two questions.
 const BETWEEN: Duration = Duration::from_millis(20);
@@ -21,17 +20,24 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// A running broker, ended when it is dropped.
 pub struct Broker {
     child: Child,
+    /// What it says when it is ready.
     pub line: Value,
 }
 
-/// `powerqueue` on ports of the system's choice, with these settings.
-pub fn powerqueue(data: &Path, set: &[&str]) -> Command {
+/// `powerqueue`, whatever the environment says.
+pub fn powerqueue() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_powerqueue"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("POWERQUEUE_") {
             command.env_remove(name);
         }
     }
+    command
+}
+
+/// The same with every listener on a port of the system's choice, and these settings.
+pub fn on_free_ports(data: &Path, set: &[&str]) -> Command {
+    let mut command = powerqueue();
     command.arg("--data").arg(data);
     for listener in ["http", "sqs", "metrics"] {
         command
@@ -46,8 +52,8 @@ pub fn powerqueue(data: &Path, set: &[&str]) -> Command {
 
 impl Broker {
     /// Starts it and waits until it says that it is ready.
-    pub fn start(data: &Path, set: &[&str]) -> Self {
-        let mut child = powerqueue(data, set)
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -63,6 +69,11 @@ impl Broker {
         Self { child, line }
     }
 
+    /// Starts it on free ports with these settings.
+    pub fn on(data: &Path, set: &[&str]) -> Self {
+        Self::start(&mut on_free_ports(data, set))
+    }
+
     /// The first URL of a listener, as announced.
     pub fn url(&self, listener: &str) -> &str {
         self.line["endpoints"][listener][0].as_str().unwrap()
@@ -74,20 +85,25 @@ impl Broker {
         address.parse().unwrap()
     }
 
-    /// The body of a page in plain text.
+    /// Status and body of a page in plain text, from whoever asks without a proxy.
+    pub fn get(&self, listener: &str, path: &str) -> (u16, String) {
+        self.ask(listener, path, "")
+    }
+
+    /// The body of a page that there is; behind a proxy we stand in for it, elsewhere the header is removed unread.
     pub fn page(&self, listener: &str, path: &str) -> String {
+        let (status, body) = self.ask(listener, path, "X-PQ-Client-IP: 127.0.0.1\r\n");
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    fn ask(&self, listener: &str, path: &str, fields: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.address(listener)).unwrap();
-        // Behind a proxy we stand in for it; elsewhere the header is removed unread.
-        write!(
-            stream,
-            "GET {path} HTTP/1.0\r\nHost: x\r\nX-PQ-Client-IP: 127.0.0.1\r\n\r\n"
-        )
-        .unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n{fields}\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
-        body.to_owned()
+        (head[9..12].parse().unwrap(), body.to_owned())
     }
 
     /// What readiness says of TLS.
@@ -134,6 +150,18 @@ impl Broker {
         self.signal("-TERM");
         assert!(self.child.wait().unwrap().success());
     }
+
+    /// Waits for the end, which must come within ten seconds.
+    pub fn exit_code(mut self) -> Option<i32> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "still running");
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl Drop for Broker {
@@ -141,75 +169,4 @@ impl Drop for Broker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A client's connection over TLS.
-pub struct Connection(StreamOwned<ClientConnection, TcpStream>);
-
-impl Connection {
-    /// Shakes hands with whoever shows a certificate for that name from one of these authorities (PEM).
-    pub fn open(address: SocketAddr, name: &str, roots: &str) -> io::Result<Self> {
-        let mut trusted = RootCertStore::empty();
-        for root in CertificateDer::pem_slice_iter(roots.as_bytes()) {
-            trusted.add(root.unwrap()).unwrap();
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(trusted)
-            .with_no_client_auth();
-        let name = ServerName::try_from(name.to_owned()).unwrap();
-        let client = ClientConnection::new(Arc::new(config), name).unwrap();
-        let socket = TcpStream::connect(address)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let mut stream = StreamOwned::new(client, socket);
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock)?;
-        }
-        Ok(Self(stream))
-    }
-
-    /// The certificate that was shown.
-    pub fn certificate(&self) -> Vec<u8> {
-        self.0.conn.peer_certificates().unwrap()[0].to_vec()
-    }
-
-    /// Sends one request and reads its answer; the connection stays open. The body of an answer with status 200.
-    pub fn ask(&mut self, request: &str) -> io::Result<String> {
-        self.0.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        let mut piece = [0; 4096];
-        loop {
-            if let Some(body) = whole(&answer) {
-                return Ok(body);
-            }
-            let read = self.0.read(&mut piece)?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            answer.extend_from_slice(&piece[..read]);
-        }
-    }
-
-    /// Lists the queues, over SQS's JSON protocol.
-    pub fn list_queues(&mut self) -> io::Result<String> {
-        self.ask(
-            "POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n\
-             Content-Type: application/x-amz-json-1.0\r\nContent-Length: 2\r\n\r\n{}",
-        )
-    }
-}
-
-/// The body, once the answer is whole.
-fn whole(answer: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(answer).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    assert!(head.starts_with("HTTP/1.1 200 "), "{text}");
-    let length = head
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-        .map_or(0, |(_, length)| length.trim().parse().unwrap());
-    (body.len() >= length).then(|| body.to_owned())
 }
