@@ -286,6 +286,7 @@ impl Inner {
 
     /// Captures a shard in slices and puts the capture in the place of the one before.
     fn checkpoint(&self, cell: &Cell) -> Result<(), CheckpointError> {
+        let _one_at_a_time = cell.checkpointing.lock();
         let before = self.store.applied(cell.id);
         let position = {
             let state = cell.lock();

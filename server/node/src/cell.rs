@@ -25,6 +25,8 @@ pub(crate) struct Cell {
     pub(crate) alarm: Notify,
     /// What the timer task sleeps for.
     armed: AtomicU64,
+    /// Held during a checkpoint: two at a time would write their pieces under the same names.
+    pub(crate) checkpointing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,7 @@ impl Cell {
             state: Mutex::new(state),
             alarm: Notify::new(),
             armed: AtomicU64::new(0),
+            checkpointing: Mutex::new(()),
         }
     }
 

@@ -419,3 +419,30 @@ async fn a_node_short_of_memory_refuses_growth_and_recovers_by_deletes() {
     }
     send(&node, &tenant, q, "again").await;
 }
+
+/// The one at the end may meet one that is under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_at_the_same_time_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = start(dir.path());
+    let tenant = node.tenant("t").unwrap();
+    let q = queue(&node, &tenant, QueueSettings::default()).await;
+    let mut sent = 0;
+    for _ in 0..40 {
+        for _ in 0..50 {
+            send(&node, &tenant, q, &sent.to_string()).await;
+            sent += 1;
+        }
+        let (one, other) = tokio::join!(node.checkpoint(), node.checkpoint());
+        one.unwrap();
+        other.unwrap();
+    }
+    drop(node);
+    let node = reopened(dir.path()).await;
+    let tenant = node.find_tenant("t").unwrap();
+    assert_eq!(node.stats().shards.entries, sent);
+    for n in 0..sent {
+        let got = node.receive(&tenant, q, ONE, Millis::ZERO).await.unwrap();
+        assert_eq!(texts(&node, &got).await, [n.to_string()]);
+    }
+}
