@@ -32,6 +32,7 @@ mod client;
 mod connection;
 mod drain;
 mod guarded;
+mod in_place;
 mod listener;
 mod serve;
 mod settings;

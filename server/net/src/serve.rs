@@ -18,6 +18,7 @@ use crate::body::Body;
 use crate::client::Client;
 use crate::connection::{BoxError, Shared, connection};
 use crate::drain::Drain;
+use crate::in_place::in_place;
 use crate::listener::Listener;
 use crate::settings::Settings;
 use crate::stats::Refusal;
@@ -95,7 +96,7 @@ where
                     connections.spawn(async move {
                         let _open = Open(stats);
                         let _place = place;
-                        task.await;
+                        in_place(task).await;
                     });
                 }
                 Err(error) if concerns_one_connection(&error) => {}

@@ -183,29 +183,46 @@ impl Shared {
             }
             return Ok(Turn::Idle(self.deadline(writer)));
         };
-        let (groups, durable) = (batch.groups.len(), batch.durable);
-        let start = writer.end;
+        let waited_for = batch.durable && self.options.sync == Sync::Always;
+        let Some(mut commit) = self.commit(writer, batch)? else {
+            return Ok(Turn::Stalled);
+        };
+        let due = self.deadline(writer).is_some_and(|at| at <= Instant::now());
+        commit.synced = due || waited_for;
+        if commit.synced {
+            self.sync(writer)?;
+        }
+        self.trace(commit);
+        Ok(Turn::Wrote(self.deadline(writer)))
+    }
+
+    /// Writes the batch, and answers it unless the answers await a sync. `None` if the disk is full: the batch goes on
+    /// waiting.
+    pub(crate) fn commit(
+        &self,
+        writer: &mut Writer,
+        batch: Batch,
+    ) -> Result<Option<CommitTrace>, StoreFailure> {
+        let (groups, start) = (batch.groups.len() as u32, writer.end);
         if let Err(batch) = self.write(writer, batch)? {
             writer.stalled = Some(batch);
-            return Ok(Turn::Stalled);
+            return Ok(None);
         }
         writer.unsynced_since.get_or_insert_with(Instant::now);
-        let due = self.deadline(writer).is_some_and(|at| at <= Instant::now());
-        let waited_for = durable && self.options.sync == Sync::Always;
         if let Sync::Interval(_) = self.options.sync {
             self.answer(writer);
         }
-        if due || waited_for {
-            self.sync(writer)?;
-        }
+        Ok(Some(CommitTrace {
+            bytes: writer.end - start,
+            groups,
+            synced: false,
+        }))
+    }
+
+    pub(crate) fn trace(&self, commit: CommitTrace) {
         if let Some(trace) = &self.options.trace {
-            trace(CommitTrace {
-                bytes: writer.end - start,
-                groups: groups as u32,
-                synced: due || waited_for,
-            });
+            trace(commit);
         }
-        Ok(Turn::Wrote(self.deadline(writer)))
     }
 
     /// Writes the batch as one frame, or gives it back if the disk is full.

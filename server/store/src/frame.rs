@@ -22,6 +22,8 @@ use crate::group::{BodyRef, Epoch, Position, ShardId};
 pub(crate) const HEADER: usize = 64;
 /// What precedes each body.
 pub(crate) const BODY_PREFIX: usize = 8;
+/// What a frame takes at most beyond its groups.
+pub(crate) const OVERHEAD: u64 = HEADER as u64 + ALIGN;
 /// Frames begin at multiples of this.
 pub(crate) const ALIGN: u64 = 8;
 

@@ -12,6 +12,7 @@ mod disk;
 mod frame;
 mod fs;
 pub mod group;
+mod lead;
 mod options;
 mod queue;
 mod recover;

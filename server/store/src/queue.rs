@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{
     group::{Class, Epoch, Fate, Group, Position, ShardId},
+    lead::Lead,
     options::{Mutation, Options},
     room::Permit,
     ticket::{Reply, SubmitError, Ticket},
@@ -37,6 +38,8 @@ struct State {
     claims: HashMap<ShardId, Epoch>,
     /// Shards with unreadable groups.
     stopped: HashSet<ShardId>,
+    /// The committer is to look, whether something waits or not.
+    called: bool,
 }
 
 /// Whether groups are taken.
@@ -55,6 +58,7 @@ pub(crate) struct Waiting {
     pub(crate) group: Group,
     pub(crate) reply: Option<Reply>,
     pub(crate) permit: Option<Permit>,
+    /// What it takes in a frame at most.
     bytes: usize,
     /// Whether it has anything to write (a barrier has not, nor has a settlement of what was never written).
     pub(crate) writes: bool,
@@ -86,6 +90,7 @@ impl Queue {
                 next: 1,
                 claims: HashMap::new(),
                 stopped: HashSet::new(),
+                called: false,
             }),
             wake: Condvar::new(),
             synced: AtomicU64::new(synced),
@@ -93,7 +98,13 @@ impl Queue {
         }
     }
 
-    pub(crate) fn submit(&self, group: Group, permit: Option<Permit>) -> Ticket {
+    /// Queues a group and calls the committer, unless there is a leader, who sees to what its ticket waits for.
+    pub(crate) fn submit(
+        &self,
+        group: Group,
+        permit: Option<Permit>,
+        leader: Option<Lead>,
+    ) -> Ticket {
         let mut state = self.state.lock();
         if state.phase != Phase::Open || state.stopped.contains(&group.shard) {
             return Ticket::ready(Err(SubmitError::Unknown));
@@ -127,9 +138,10 @@ impl Queue {
         let (reply, ticket) = if needless {
             (None, Ticket::ready(Ok(Position(self.synced()))))
         } else {
-            let (reply, ticket) = Ticket::pair();
+            let (reply, ticket) = Ticket::pair(leader);
             (Some(reply), ticket)
         };
+        let led = ticket.is_led();
         state.waiting.push_back(Waiting {
             number,
             group,
@@ -139,8 +151,23 @@ impl Queue {
             writes,
         });
         drop(state);
-        self.wake.notify_one();
+        if !led {
+            self.wake.notify_one();
+        }
         ticket
+    }
+
+    /// Has the committer look at once.
+    pub(crate) fn call(&self) {
+        self.state.lock().called = true;
+        self.wake.notify_one();
+    }
+
+    /// Whether the next group may be written now and takes at most `bytes`.
+    pub(crate) fn next_is_within(&self, bytes: usize) -> bool {
+        let state = self.state.lock();
+        let next = state.waiting.front();
+        state.phase == Phase::Open && next.is_some_and(|next| next.bytes <= bytes)
     }
 
     /// Takes what waits, up to `max_bytes` but at least one group, and settles the fate of its bodies.
@@ -183,7 +210,7 @@ impl Queue {
     /// Waits until there is something to do, at most until `deadline`. The phase says whether to go on.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Phase {
         let mut state = self.state.lock();
-        while state.waiting.is_empty() && state.phase == Phase::Open {
+        while state.waiting.is_empty() && !state.called && state.phase == Phase::Open {
             match deadline {
                 None => self.wake.wait(&mut state),
                 Some(deadline) => {
@@ -193,6 +220,7 @@ impl Queue {
                 }
             }
         }
+        state.called = false;
         state.phase
     }
 
@@ -260,6 +288,10 @@ impl Queue {
     pub(crate) fn set_synced(&self, position: u64, high_water: u64) {
         self.high_water.store(high_water, Ordering::Release);
         self.synced.store(position, Ordering::Release);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -36,8 +36,9 @@ use crate::{
 /// [`retain`](Self::retain) every live body, [`start`](Self::start), serve, [`close`](Self::close).
 ///
 /// Locks: `submit`, `read`, `room` and `status` may be called under a shard's lock. `claim`, `replay`, `checkpoint`,
-/// `put_local`, `trim`, `step` and `close` wait for the disk, and for a commit that is calling `on_committed`: never
-/// call them with a lock that the callback takes, nor from the callbacks themselves.
+/// `put_local`, `trim`, `step` and `close` wait for the disk, and for a commit that is calling `on_committed`, which
+/// whoever looks at a [`Ticket`] may have to do: no call of these, and no look at a ticket, with a lock that the
+/// callback takes, nor from the callbacks themselves.
 pub struct Store {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) writer: Mutex<Writer>,
+    /// Whoever has the writer will look at the queue once more before going.
+    pub(crate) led: AtomicBool,
     pub(crate) callbacks: OnceLock<Callbacks>,
     /// Ranges whose loss is accepted.
     pub(crate) accepted: Mutex<Vec<(u64, u64)>>,
@@ -138,6 +141,7 @@ impl Store {
             segments: opened.segments,
             checkpoints: opened.checkpoints,
             writer: Mutex::new(opened.writer),
+            led: AtomicBool::new(false),
             callbacks: OnceLock::new(),
             accepted: Mutex::new(opened.accepted),
             accounted: AtomicBool::new(false),
@@ -248,9 +252,10 @@ impl Store {
     }
 
     /// Queues a group. Never blocks on the disk; callable under the shard's lock; groups become durable in the order
-    /// of submission.
+    /// of submission. The ticket of a durable group wants to be waited for, or dropped: see `lead.rs`.
     pub fn submit(&self, group: Group, permit: Option<Permit>) -> Ticket {
-        self.shared.queue.submit(group, permit)
+        let leader = self.shared.leader(group.class);
+        self.shared.queue.submit(group, permit, leader)
     }
 
     /// Reads bodies from the disk, each checked against what was written.
@@ -551,7 +556,7 @@ impl Shared {
 }
 
 /// A callback that panics must not leave everybody waiting for a thread that is gone.
-struct PanicGuard<'a>(&'a Shared);
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Shared);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {

@@ -3,12 +3,12 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use tokio::sync::oneshot;
 
-use crate::group::Position;
+use crate::{group::Position, lead::Lead};
 
 /// Why a group may not be in the log. Either way: drop the shard, claim it again, replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,10 +23,15 @@ pub enum SubmitError {
 
 type Outcome = Result<Position, SubmitError>;
 
-/// Resolves when the group is durable (see [`Sync`](crate::Sync)). Dropping it cancels nothing.
+/// Resolves when the group is durable (see [`Sync`](crate::Sync)). Dropping it cancels nothing. Waiting for it may write
+/// the group, so wait without a lock that the store's callbacks take.
 #[derive(Debug)]
 #[must_use = "an answer may be given only once the ticket has resolved"]
-pub struct Ticket(State);
+pub struct Ticket {
+    state: State,
+    /// With an interval between syncs, until somebody waits.
+    lead: Option<Lead>,
+}
 
 #[derive(Debug)]
 enum State {
@@ -36,17 +41,35 @@ enum State {
 
 impl Ticket {
     pub(crate) fn ready(outcome: Outcome) -> Self {
-        Self(State::Ready(outcome))
+        Self {
+            state: State::Ready(outcome),
+            lead: None,
+        }
     }
 
-    pub(crate) fn pair() -> (Reply, Self) {
+    pub(crate) fn pair(lead: Option<Lead>) -> (Reply, Self) {
         let (sender, receiver) = oneshot::channel();
-        (Reply(sender), Self(State::Waiting(receiver)))
+        let ticket = Self {
+            state: State::Waiting(receiver),
+            lead,
+        };
+        (Reply(sender), ticket)
+    }
+
+    pub(crate) fn is_led(&self) -> bool {
+        self.lead.is_some()
+    }
+
+    fn lead(&mut self) {
+        if let Some(lead) = self.lead.take() {
+            lead.go();
+        }
     }
 
     /// Blocks the thread until the outcome is known. Not for asynchronous code.
-    pub fn wait(self) -> Outcome {
-        match self.0 {
+    pub fn wait(mut self) -> Outcome {
+        self.lead();
+        match self.state {
             State::Ready(outcome) => outcome,
             State::Waiting(receiver) => receiver
                 .blocking_recv()
@@ -54,17 +77,18 @@ impl Ticket {
         }
     }
 
-    /// The outcome, if it is known already.
+    /// The outcome, if it is known already. Leaves the writing to the committer.
     pub fn poll_now(&mut self) -> Option<Outcome> {
-        if let State::Waiting(receiver) = &mut self.0 {
+        self.lead = None;
+        if let State::Waiting(receiver) = &mut self.state {
             let outcome = match receiver.try_recv() {
                 Ok(outcome) => outcome,
                 Err(oneshot::error::TryRecvError::Empty) => return None,
                 Err(oneshot::error::TryRecvError::Closed) => Err(SubmitError::Unknown),
             };
-            self.0 = State::Ready(outcome);
+            self.state = State::Ready(outcome);
         }
-        match self.0 {
+        match self.state {
             State::Ready(outcome) => Some(outcome),
             State::Waiting(_) => None,
         }
@@ -75,12 +99,22 @@ impl Future for Ticket {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        match &mut self.0 {
-            State::Ready(outcome) => Poll::Ready(*outcome),
-            State::Waiting(receiver) => Pin::new(receiver)
-                .poll(context)
-                .map(|outcome| outcome.unwrap_or(Err(SubmitError::Unknown))),
+        if let Some(lead) = &mut self.lead {
+            if lead.others_first() {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.lead();
         }
+        let outcome = match &mut self.state {
+            State::Ready(outcome) => *outcome,
+            State::Waiting(receiver) => {
+                let outcome = ready!(Pin::new(receiver).poll(context));
+                outcome.unwrap_or(Err(SubmitError::Unknown))
+            }
+        };
+        self.state = State::Ready(outcome);
+        Poll::Ready(outcome)
     }
 }
 

@@ -66,6 +66,7 @@ fn no_history_loses_or_invents_anything() {
         );
         assert!(total.power_cuts > histories && total.kills > histories / 2);
         assert!(total.relocated > 0 && total.elided > 0 && total.needless > 0);
+        assert!(total.led > histories);
         assert!(total.flips > 0 && total.damaged > 0 && total.failed_syncs > 0 && total.full > 0);
     }
 }

@@ -268,12 +268,25 @@ fn a_segment_goes_when_its_bodies_and_every_checkpoint_have_passed_it_and_reader
 
 #[test]
 fn many_threads_get_their_answers_in_order_and_after_the_node_was_told() {
+    hurry(Sync::Always);
+}
+
+/// Here who waits writes, and the committer beside them syncs.
+#[test]
+fn many_threads_that_write_for_each_other_forget_nobody() {
+    for _ in 0..20 {
+        hurry(Sync::Interval(Duration::from_millis(1)));
+    }
+}
+
+fn hurry(sync: Sync) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(
         Arc::new(DiskFs::new(directory.path()).unwrap()),
         Options {
             segment_bytes: 64 << 10,
             min_free_bytes: 0,
+            sync,
             ..Options::default()
         },
     )

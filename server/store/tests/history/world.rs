@@ -1,6 +1,13 @@
 //! One history: random work, random trouble, and the checks after each reopening.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -27,6 +34,7 @@ pub struct Stats {
     pub damaged: u64,
     pub elided: u64,
     pub needless: u64,
+    pub led: u64,
     pub rotated: u64,
     pub deleted: u64,
     pub relocated: u64,
@@ -46,6 +54,7 @@ impl Stats {
         self.damaged += other.damaged;
         self.elided += other.elided;
         self.needless += other.needless;
+        self.led += other.led;
         self.rotated += other.rotated;
         self.deleted += other.deleted;
         self.relocated += other.relocated;
@@ -80,7 +89,7 @@ pub(super) type Check = Result<(), String>;
 impl World {
     pub fn new(seed: u64, mutation: Option<Mutation>) -> Self {
         let mut random = Random::new(seed);
-        let sync = if random.percent(10) {
+        let sync = if random.percent(25) {
             Sync::Interval(Duration::from_secs(3600))
         } else {
             Sync::Always
@@ -322,6 +331,16 @@ impl World {
         if settles_only && ticket.poll_now().is_some_and(|outcome| outcome.is_ok()) {
             (op.unwritten, op.confirmed) = (true, true);
             self.stats.needless += 1;
+        }
+        if self.random.percent(50) {
+            // Who waits lets others go first, then writes if it may. The outcome stays to be looked at.
+            let before = store.status().written;
+            let mut context = Context::from_waker(Waker::noop());
+            let first = Pin::new(&mut ticket).poll(&mut context);
+            if first.is_pending() {
+                let _ = Pin::new(&mut ticket).poll(&mut context);
+            }
+            self.stats.led += u64::from(store.status().written > before);
         }
         op.ticket = Some(ticket);
         shard.ops.push(op);
