@@ -46,9 +46,9 @@ pub(crate) async fn in_place<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let inner = Arc::new(Inner::default());
     let waker = Waker::from(Arc::clone(&inner));
-    let mut let_others_go_at = None;
+    let mut given = None;
     poll_fn(|context| {
-        CROWD.with(|crowd| crowd.enter(let_others_go_at.take()));
+        CROWD.with(|crowd| crowd.enter(given.take()));
         inner.task.register(context.waker());
         for _ in 0..ROUNDS {
             inner.state.swap(POLLING, AcqRel);
@@ -61,8 +61,8 @@ pub(crate) async fn in_place<F: Future>(future: F) -> F::Output {
             if rests.is_ok() {
                 return Poll::Pending;
             }
-            let_others_go_at = CROWD.with(Crowd::others_first);
-            if let_others_go_at.is_some() {
+            given = CROWD.with(Crowd::others_first);
+            if given.is_some() {
                 break;
             }
         }
@@ -70,6 +70,12 @@ pub(crate) async fn in_place<F: Future>(future: F) -> F::Output {
         Poll::Pending
     })
     .await
+}
+
+/// A turn given to others: on which thread, and its count of polls by then.
+struct Turn {
+    thread: usize,
+    polls: u32,
 }
 
 /// What a thread knows about how busy it is.
@@ -91,13 +97,14 @@ impl Crowd {
         }
     }
 
-    /// A task is polled, which let others go first when the count was `since`.
-    fn enter(&self, since: Option<u32>) {
+    /// A task is polled, which has let others go first or not.
+    fn enter(&self, turn: Option<Turn>) {
         let polls = self.polls.get();
         self.polls.set(polls.wrapping_add(1));
-        if let Some(since) = since {
+        // A thread that took the task over from another says nothing of either.
+        if let Some(turn) = turn.filter(|turn| turn.thread == self.thread()) {
             let worth = self.worth.get();
-            self.worth.set(if polls == since {
+            self.worth.set(if polls == turn.polls {
                 worth.saturating_sub(1)
             } else {
                 TRUST.min(worth + 1)
@@ -105,10 +112,18 @@ impl Crowd {
         }
     }
 
-    /// Whether others go first: if so, the count of polls so far.
-    fn others_first(&self) -> Option<u32> {
+    /// Whether a task that could go on lets others go first.
+    fn others_first(&self) -> Option<Turn> {
         self.kept.set((self.kept.get() + 1) % PROBE);
-        (self.worth.get() > 0 || self.kept.get() == 0).then(|| self.polls.get())
+        let gives = self.worth.get() > 0 || self.kept.get() == 0;
+        gives.then(|| Turn {
+            thread: self.thread(),
+            polls: self.polls.get(),
+        })
+    }
+
+    fn thread(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! A turn cuts the queue, rotates the segment if the frame does not fit, writes the frame, syncs if somebody waits, and
 //! only then counts bodies, tells the node and resolves tickets. There is no linger timer: while one sync runs, the
-//! next batch gathers. Everything happens under the writer's lock; lock order: writer, then whatever the node's
-//! callback takes, then the queue. Nobody may call into the writer (claim, checkpoint, replay, close) with a lock that
-//! the callback takes.
+//! next batch gathers. Everything but a sync that nobody waits for happens under the writer's lock; lock order:
+//! writer, then whatever the node's callback takes, then the queue. Nobody may call into the writer (claim,
+//! checkpoint, replay, close) with a lock that the callback takes.
+//!
+//! What follows a write is in `sync.rs`. With an interval between syncs most turns are taken by who waits: `lead.rs`.
 
 use std::{
     io,
@@ -15,14 +17,14 @@ use std::{
 use crate::{
     frame::{self, Outgoing, Place},
     fs::File,
-    group::{BodyRef, Committed, PendingBody, Position},
+    group::Position,
     options::{CommitTrace, Mutation, Sync},
-    queue::{Batch, Phase, Waiting},
-    room::Permit,
+    queue::{Batch, Phase},
     segment::{FORMAT, SEGMENT_HEADER, SegmentHeader, segment_name},
     segments::Segment,
     store::Shared,
-    ticket::{Reply, SubmitError},
+    sync::Written,
+    ticket::SubmitError,
 };
 
 /// A failed write or sync leaves this behind, if only in the page cache: as long as that cache lives, so does the
@@ -74,13 +76,15 @@ pub(crate) struct Writer {
     pub(crate) reserve: Vec<String>,
     pub(crate) next_reserve: u32,
     pub(crate) unsynced_since: Option<Instant>,
+    /// A sync runs that lets others write.
+    pub(crate) syncs_beside: bool,
     /// When to look again whether a short disk has room.
     retry_at: Option<Instant>,
     /// Cut, but there is no space to write it.
     pub(crate) stalled: Option<Batch>,
-    written: Vec<Written>,
+    pub(crate) written: Vec<Written>,
     /// How many of `written` are answered already (with an interval, before their sync).
-    answered: usize,
+    pub(crate) answered: usize,
     buffer: Vec<u8>,
 }
 
@@ -90,31 +94,6 @@ pub(crate) struct Active {
     pub(crate) file: Arc<dyn File>,
     /// The position after the last that its file has space for.
     pub(crate) capacity_end: u64,
-}
-
-/// A group that is written, on its way to being answered and accounted for.
-struct Written {
-    answer: Option<Answer>,
-    born: Vec<Option<BodyRef>>,
-    dead: Vec<PendingBody>,
-    released: Vec<BodyRef>,
-}
-
-struct Answer {
-    committed: Committed,
-    bodies: Vec<PendingBody>,
-    reply: Option<Reply>,
-    _permit: Option<Permit>,
-}
-
-impl Answer {
-    /// What the node is told. The bodies' places move: nobody looks at them afterwards.
-    fn tell(&mut self) -> Committed {
-        Committed {
-            bodies: std::mem::take(&mut self.committed.bodies),
-            ..self.committed.clone()
-        }
-    }
 }
 
 /// Why the log did not move on to another segment.
@@ -134,6 +113,7 @@ impl Writer {
             reserve: Vec::new(),
             next_reserve: 0,
             unsynced_since: None,
+            syncs_beside: false,
             retry_at: None,
             stalled: None,
             written: Vec::new(),
@@ -151,6 +131,13 @@ impl Shared {
             return Turn::Stopped;
         }
         let turn = self.try_turn(&mut writer, flush);
+        let turn = turn.and_then(|turn| {
+            let due = !flush && self.syncs_beside() && self.is_due(&writer);
+            if due && self.sync_beside(&mut writer)? && turn != Turn::Stalled {
+                return Ok(Turn::Wrote(self.deadline(&writer)));
+            }
+            Ok(turn)
+        });
         self.show(&writer);
         match turn {
             Ok(turn) => turn,
@@ -176,7 +163,7 @@ impl Shared {
         let limit = self.options.max_commit_bytes;
         let stalled = writer.stalled.take();
         let Some(batch) = stalled.or_else(|| self.queue.cut(limit, &self.options)) else {
-            let due = flush || self.deadline(writer).is_some_and(|at| at <= Instant::now());
+            let due = flush || (!self.syncs_beside() && self.is_due(writer));
             if due && writer.unsynced_since.is_some() {
                 self.sync(writer)?;
                 return Ok(Turn::Synced);
@@ -187,7 +174,7 @@ impl Shared {
         let Some(mut commit) = self.commit(writer, batch)? else {
             return Ok(Turn::Stalled);
         };
-        let due = self.deadline(writer).is_some_and(|at| at <= Instant::now());
+        let due = !self.syncs_beside() && self.is_due(writer);
         commit.synced = due || waited_for;
         if commit.synced {
             self.sync(writer)?;
@@ -210,7 +197,7 @@ impl Shared {
         }
         writer.unsynced_since.get_or_insert_with(Instant::now);
         if let Sync::Interval(_) = self.options.sync {
-            self.answer(writer);
+            self.answer(writer, writer.written.len());
         }
         Ok(Some(CommitTrace {
             bytes: writer.end - start,
@@ -284,67 +271,6 @@ impl Shared {
             writer.written.push(Written::new(waiting, position, born));
         }
         Ok(Ok(()))
-    }
-
-    /// Makes everything written durable, then answers and accounts.
-    pub(crate) fn sync(&self, writer: &mut Writer) -> Result<(), StoreFailure> {
-        if writer.end > writer.synced && !self.options.mutated(Mutation::NoSync) {
-            let synced = writer.active.file.sync_data();
-            synced.map_err(failed("syncing the log"))?;
-        }
-        writer.synced = writer.end;
-        writer.unsynced_since = None;
-        self.queue.set_synced(writer.synced, writer.high_water);
-        self.answer(writer);
-        // A killer counts only once it is on the disk: until then a crash brings the message back, and its body with it.
-        let written = std::mem::take(&mut writer.written);
-        writer.answered = 0;
-        let born = written
-            .iter()
-            .flat_map(|w| w.born.iter().flatten().copied());
-        self.segments.retain(born);
-        let dead = written.iter().flat_map(|w| &w.dead);
-        let gone = written.iter().flat_map(|w| w.released.iter().copied());
-        self.segments
-            .release(gone.chain(dead.filter_map(PendingBody::written)));
-        Ok(())
-    }
-
-    /// Tells the node, then whoever waits. Groups stay in `written` until they are accounted for.
-    fn answer(&self, writer: &mut Writer) {
-        let fresh = writer.written[writer.answered..].iter_mut();
-        let mut fresh: Vec<Answer> = fresh.filter_map(|w| w.answer.take()).collect();
-        writer.answered = writer.written.len();
-        if fresh.is_empty() {
-            return;
-        }
-        for answer in &fresh {
-            for (body, at) in answer.bodies.iter().zip(&answer.committed.bodies) {
-                if let Some(at) = at {
-                    body.set_written(*at);
-                }
-            }
-        }
-        if let Some(callbacks) = self.callbacks.get() {
-            let committed: Vec<Committed> = fresh.iter_mut().map(Answer::tell).collect();
-            (callbacks.on_committed)(&committed);
-        }
-        for answer in &mut fresh {
-            if let Some(reply) = answer.reply.take() {
-                reply.resolve(Ok(answer.committed.position));
-            }
-        }
-    }
-
-    /// When what lies unsynced must be synced.
-    fn deadline(&self, writer: &Writer) -> Option<Instant> {
-        let wait = match self.options.sync {
-            Sync::Always => self.options.lazy_sync,
-            Sync::Interval(every) => every,
-        };
-        writer
-            .unsynced_since
-            .and_then(|since| since.checked_add(wait))
     }
 
     /// Moves on to a new segment with space for `need`. The old one is on the disk before the new one has its name.
@@ -484,33 +410,6 @@ impl Shared {
         let written = written.filter_map(|w| w.answer).filter_map(|a| a.reply);
         for reply in written.chain(stalled) {
             reply.resolve(Err(SubmitError::Unknown));
-        }
-    }
-}
-
-impl Written {
-    fn new(waiting: Waiting, position: Position, born: Vec<Option<BodyRef>>) -> Self {
-        let Waiting {
-            group,
-            reply,
-            permit,
-            ..
-        } = waiting;
-        Self {
-            answer: Some(Answer {
-                committed: Committed {
-                    shard: group.shard,
-                    op: group.op,
-                    position,
-                    bodies: born.clone(),
-                },
-                bodies: group.bodies,
-                reply,
-                _permit: permit,
-            }),
-            born,
-            dead: group.dead,
-            released: group.released,
         }
     }
 }

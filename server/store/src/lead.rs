@@ -130,6 +130,8 @@ impl Shared {
             return Ok(Left::Work);
         };
         self.trace(commit);
-        Ok(if timed { Left::Nothing } else { Left::Work })
+        // A sync that is under way is followed by a look at what came meanwhile.
+        let sync = !writer.syncs_beside && (!timed || self.is_much(writer));
+        Ok(if sync { Left::Work } else { Left::Nothing })
     }
 }

@@ -24,6 +24,7 @@ mod segments;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod store;
+mod sync;
 mod ticket;
 
 pub use backup::{Backup, BackupError, BackupFile};

@@ -33,6 +33,9 @@ pub struct Options {
     pub max_log_bytes: u64,
     /// How long a lazy group may lie unsynced.
     pub lazy_sync: Duration,
+    /// With an interval, a sync comes ahead of its time once so much is written: the end of a segment waits for one,
+    /// and everybody with it.
+    pub sync_ahead_bytes: u64,
     /// Memory for checkpoint pages.
     pub checkpoint_cache_bytes: usize,
     /// Called after each commit: what a benchmark needs to repeat the same writes without the store.
@@ -101,6 +104,7 @@ impl Default for Options {
             min_free_bytes: 256 << 20,
             max_log_bytes: u64::MAX,
             lazy_sync: Duration::from_secs(1),
+            sync_ahead_bytes: 4 << 20,
             checkpoint_cache_bytes: 64 << 20,
             trace: None,
             #[cfg(feature = "sim")]

@@ -241,9 +241,10 @@ impl Store {
         Ok(())
     }
 
-    /// Does one turn of the committer on this thread. A turn that finds nothing waiting syncs what lies unsynced.
-    pub fn step(&self) -> Turn {
-        self.shared.turn(true)
+    /// Does one turn of the committer on this thread. With `flush`, a turn that finds nothing waiting syncs what lies
+    /// unsynced, due or not.
+    pub fn step(&self, flush: bool) -> Turn {
+        self.shared.turn(flush)
     }
 
     /// Waits for room for a group of `bytes` (records and bodies).

@@ -112,7 +112,7 @@ fn a_body_whose_killer_is_in_the_same_cut_is_left_out() {
     settle.dead.push(body.clone());
     let settle = store.submit(settle, None);
     assert_eq!(send.poll_now(), None);
-    store.step();
+    store.step(true);
     assert!(send.poll_now().unwrap().is_ok() && settle.wait().is_ok());
     assert_eq!(body.written(), None);
     let (groups, _) = replayed(&store);
@@ -134,7 +134,7 @@ fn settling_what_was_never_written_writes_nothing() {
         store.submit(settle, None).wait().is_ok(),
         "resolves at once"
     );
-    store.step();
+    store.step(true);
     send.wait().unwrap();
     let (groups, _) = replayed(&store);
     assert_eq!(groups, [(1, vec![None])]);
@@ -149,7 +149,7 @@ fn an_earlier_claim_is_fenced_wherever_its_groups_are() {
     let new = store.claim(SHARD).unwrap();
     let late = store.submit(group(old, 2, "late", vec![]), None);
     let fresh = store.submit(group(new, 1, "fresh", vec![]), None);
-    store.step();
+    store.step(true);
     assert_eq!(queued.wait(), Err(SubmitError::Fenced));
     assert_eq!(late.wait(), Err(SubmitError::Fenced));
     assert!(fresh.wait().is_ok());

@@ -9,7 +9,7 @@ mod history;
 
 use powerqueue_store::Mutation;
 
-const ENOUGH: u64 = 2000;
+const ENOUGH: u64 = 20_000;
 
 fn is_caught(mutation: Mutation) {
     for seed in 0..ENOUGH {

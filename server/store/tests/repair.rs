@@ -44,7 +44,7 @@ fn filled(fs: &SimFs) -> Vec<(ShardId, u64, Position)> {
                 .bodies
                 .push(PendingBody::new(vec![op as u8; 100].into()));
             let ticket = store.submit(group, None);
-            store.step();
+            store.step(true);
             groups.push((shard, op, ticket.wait().unwrap()));
         }
     }
@@ -92,7 +92,7 @@ fn a_damaged_group_stops_its_shard_and_no_other() {
     store.prepare(Box::new(|_| {}), Box::new(|_| {})).unwrap();
     let stopped = store.submit(Group::barrier(A, epochs[0], 100), None);
     let other = store.submit(Group::barrier(B, epochs[1], 100), None);
-    store.step();
+    store.step(true);
     assert_eq!(stopped.wait(), Err(SubmitError::Unknown));
     assert!(other.wait().is_ok());
     assert!(matches!(

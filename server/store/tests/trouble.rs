@@ -60,7 +60,7 @@ async fn a_full_disk_refuses_growth_and_takes_settlements() {
     while !store.status().short {
         op += 1;
         let ticket = store.submit(group(epoch, op, 1000), None);
-        store.step();
+        store.step(true);
         ticket.await.unwrap();
     }
     assert_eq!(
@@ -69,20 +69,20 @@ async fn a_full_disk_refuses_growth_and_takes_settlements() {
     );
     let permit = store.room(10, RoomKind::Settlement).await.unwrap();
     let ticket = store.submit(settlement(epoch, op + 1), Some(permit));
-    store.step();
+    store.step(true);
     ticket.await.unwrap();
 
     // Once even the reserve is used up, what was taken waits and is not lost.
     let mut waiting = Vec::new();
-    while store.step() != Turn::Stalled {
+    while store.step(true) != Turn::Stalled {
         op += 2;
         waiting.push(store.submit(group(epoch, op, 1000), None));
     }
     let mut last = waiting.pop().unwrap();
     assert_eq!(last.poll_now(), None);
     fs.set_capacity(64 << 20);
-    store.step();
-    store.step();
+    store.step(true);
+    store.step(true);
     last.await.unwrap();
     assert!(!store.status().short);
     assert!(store.room(10, RoomKind::Growth).await.is_ok());
@@ -108,7 +108,7 @@ async fn room_is_bounded_and_comes_back_with_the_commit() {
             .await
             .is_err()
     );
-    store.step();
+    store.step(true);
     assert!(
         tokio::time::timeout(wait, store.room(800, RoomKind::Growth))
             .await
@@ -129,11 +129,11 @@ fn a_failed_sync_ends_the_store_and_the_next_start_loses_nothing_answered() {
     };
     store.prepare(Box::new(|_| {}), Box::new(count)).unwrap();
     let answered = store.submit(group(epoch, 1, 100), None);
-    store.step();
+    store.step(true);
     answered.wait().unwrap();
     fs.fail_syncs(1);
     let unknown = store.submit(group(epoch, 2, 100), None);
-    assert_eq!(store.step(), Turn::Stopped);
+    assert_eq!(store.step(true), Turn::Stopped);
     assert_eq!(unknown.wait(), Err(SubmitError::Unknown));
     assert_eq!(failures.load(Ordering::Relaxed), 1);
     assert_eq!(
@@ -148,7 +148,7 @@ fn a_failed_sync_ends_the_store_and_the_next_start_loses_nothing_answered() {
     let (store, epoch) = prepared(&fs, options());
     assert!(!store.was_clean());
     let answered = store.submit(group(epoch, 4, 100), None);
-    store.step();
+    store.step(true);
     answered.wait().unwrap();
     drop(store);
     fs.power_cycle();
@@ -195,7 +195,7 @@ fn with_an_interval_answers_do_not_wait_for_the_sync() {
     };
     let (store, epoch) = prepared(&fs, lax);
     let ticket = store.submit(group(epoch, 1, 100), None);
-    assert!(matches!(store.step(), Turn::Wrote(Some(_))));
+    assert!(matches!(store.step(true), Turn::Wrote(Some(_))));
     let position = ticket.wait().unwrap();
     assert!(store.status().synced < position);
     // A checkpoint is evidence about the log, so it makes the log durable first.
@@ -216,7 +216,7 @@ fn a_segment_goes_when_its_bodies_and_every_checkpoint_have_passed_it_and_reader
         let mut send = settlement(epoch, op as u64 + 1);
         send.bodies.push(body.clone());
         let ticket = store.submit(send, None);
-        store.step();
+        store.step(true);
         ticket.wait().unwrap();
     }
     let before = store.status().segments;
@@ -227,7 +227,7 @@ fn a_segment_goes_when_its_bodies_and_every_checkpoint_have_passed_it_and_reader
         .map(|body| body.written().unwrap())
         .collect();
     let ticket = store.submit(settle, None);
-    store.step();
+    store.step(true);
     let end = ticket.wait().unwrap();
     assert_eq!(store.trim(), 0);
     store.checkpoint(SHARD, &[], end).unwrap();

@@ -62,6 +62,7 @@ struct Cell {
     messages_per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
+    worst_ms: f64,
     server_cpu_seconds_per_100k_requests: Option<f64>,
     server_resident_mb: Option<f64>,
 }
@@ -86,6 +87,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         "messages/s",
         "p50 ms",
         "p99 ms",
+        "worst ms",
         "server CPU s/100k req",
         "server RSS MB",
         "failures",
@@ -99,6 +101,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             number(cell.messages_per_second),
             number(cell.p50_ms),
             number(cell.p99_ms),
+            number(cell.worst_ms),
             or_none(cell.server_cpu_seconds_per_100k_requests),
             or_none(cell.server_resident_mb),
             cell.failures.to_string(),
@@ -145,7 +148,7 @@ async fn measure(args: &Args, kind: Kind, clients: usize, requests: u64) -> anyh
     }
     let sent = outcome.requests as f64;
     let seconds = outcome.elapsed.as_secs_f64();
-    let [p50_ms, p99_ms] = outcome.latencies.quantiles([0.5, 0.99]);
+    let [p50_ms, p99_ms, worst_ms] = outcome.latencies.quantiles([0.5, 0.99, 1.0]);
     let cpu = before.zip(after).map(|(before, after)| {
         after.cpu.saturating_sub(before.cpu).as_secs_f64() * 100_000.0 / sent
     });
@@ -158,6 +161,7 @@ async fn measure(args: &Args, kind: Kind, clients: usize, requests: u64) -> anyh
         messages_per_second: outcome.messages as f64 / seconds,
         p50_ms,
         p99_ms,
+        worst_ms,
         server_cpu_seconds_per_100k_requests: cpu,
         server_resident_mb: after.map(|after| after.resident as f64 / 1e6),
     })

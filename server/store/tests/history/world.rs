@@ -99,6 +99,7 @@ impl World {
             max_commit_bytes: [600, 2000, 1 << 20][random.below(3) as usize],
             min_free_bytes: 0,
             lazy_sync: Duration::from_secs(3600),
+            sync_ahead_bytes: [1, 3000, 1 << 20][random.below(3) as usize],
             checkpoint_cache_bytes: 1 << 20,
             reserve_segments: random.below(3) as u32,
             sync,
@@ -357,7 +358,8 @@ impl World {
             return Ok(false);
         };
         let before = store.status().synced.0;
-        let turn = store.step();
+        let flush = self.random.percent(50);
+        let turn = store.step(flush);
         if let Turn::Wrote(_) = turn
             && !self.fs.is_off()
             && self.options.sync == Sync::Always
