@@ -42,6 +42,7 @@ STANDARD_WRITERS, FIFO_GROUPS, STANDARD_READERS = 3, 4, 2
 VISIBILITY = 3  # seconds; short, so that what a kill or a lazy reader leaves behind soon returns
 UP_BETWEEN_KILLS = (0.05, 1.5)
 READY_WITHIN = 30
+SYNCS = ("1s", "always")  # by turns
 HELD_BACK = 0.3  # share of received messages that a reader leaves to their timeout
 PACE = 0.004
 
@@ -91,7 +92,9 @@ class Broker:
     def start(self):
         command = [BINARY, "--data", str(self.folder / "data")]
         listen = [f"listen.sqs=127.0.0.1:{self.sqs}", f"listen.http=127.0.0.1:{self.http}", "listen.metrics="]
-        for value in listen + SETTINGS:
+        # The death of a process loses nothing, whether answers wait for the disk or not.
+        sync = [f"storage.sync={SYNCS[self.starts % len(SYNCS)]}"]
+        for value in listen + sync + SETTINGS:
             command += ["--set", value]
         began = time.monotonic()
         with open(self.folder / f"broker-{self.starts}.log", "wb") as log:

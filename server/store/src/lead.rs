@@ -1,12 +1,13 @@
 //! The shortest way to the log: who waits for an answer writes it.
 //!
 //! With an interval between syncs an answer takes one write into the system's memory, and that costs less than waking
-//! the committer and being woken by it. So the first look at a ticket takes the committer's turn if the writer is free
-//! and the turn neither syncs nor starts a segment: a thread that serves requests never waits for the disk here.
+//! the committer and being woken by it. So who waits for a ticket lets others submit first, for one turn of its thread,
+//! and then takes the committer's turn for all of them, if the writer is free and the turn neither syncs nor starts a
+//! segment: a thread that serves requests never waits for the disk here.
 //!
-//! Nobody is forgotten. A group that is queued has either a ticket whose first look (or end) sees to it, or a call to
-//! the committer. Who finds the writer taken leaves the group to whoever has it: a leader looks at the queue again
-//! after letting go of the writer, and anybody else has the committer called.
+//! Nobody is forgotten. A group that is queued has either a ticket, of which somebody sees to it when it is waited for or
+//! dropped, or a call to the committer. Who finds the writer taken leaves the group to whoever has it: a leader looks
+//! at the queue again after letting go of the writer, and for anybody else the committer is called.
 
 use std::sync::{Arc, atomic::Ordering};
 
