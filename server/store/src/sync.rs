@@ -54,10 +54,12 @@ impl Shared {
         let file = Arc::clone(&writer.active.file);
         // What is written from now on awaits the next sync.
         writer.unsynced_since = None;
-        writer.syncs_beside = true;
-        let outcome = MutexGuard::unlocked(writer, || self.sync_file(&file));
-        writer.syncs_beside = false;
-        outcome?;
+        if end > writer.synced {
+            writer.syncs_beside = true;
+            let outcome = MutexGuard::unlocked(writer, || self.sync_file(&file));
+            writer.syncs_beside = false;
+            outcome?;
+        }
         if self.queue.phase() == Phase::Stopped {
             return Ok(false);
         }
