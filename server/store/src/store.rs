@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) writer: Mutex<Writer>,
     /// Whoever has the writer will look at the queue once more before going.
     pub(crate) led: AtomicBool,
+    /// Held during a sync of the log; what the first that failed came to. Taken after the writer.
+    pub(crate) sync_failure: Mutex<Option<StoreFailure>>,
     pub(crate) callbacks: OnceLock<Callbacks>,
     /// Ranges whose loss is accepted.
     pub(crate) accepted: Mutex<Vec<(u64, u64)>>,
@@ -142,6 +144,7 @@ impl Store {
             checkpoints: opened.checkpoints,
             writer: Mutex::new(opened.writer),
             led: AtomicBool::new(false),
+            sync_failure: Mutex::new(None),
             callbacks: OnceLock::new(),
             accepted: Mutex::new(opened.accepted),
             accounted: AtomicBool::new(false),

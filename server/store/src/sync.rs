@@ -72,11 +72,16 @@ impl Shared {
         Ok(true)
     }
 
+    /// One at a time, and none after a failure: the system tells of it once, so a second sync would seem to succeed.
     fn sync_file(&self, file: &Arc<dyn File>) -> Result<(), StoreFailure> {
         if self.options.mutated(Mutation::NoSync) {
             return Ok(());
         }
-        file.sync_data().map_err(failed("syncing the log"))
+        let mut failure = self.sync_failure.lock();
+        if failure.is_none() {
+            *failure = file.sync_data().map_err(failed("syncing the log")).err();
+        }
+        failure.clone().map_or(Ok(()), Err)
     }
 
     /// Everything before `end` is on the disk.
